@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,13 +35,15 @@ func main() {
 
 type options struct {
 	driverName, nodeName, kubeletDir string
-	directories                      []string
+	stagers, directories             []string
 }
 
 const long = `flex-node is a CSI driver for the kubelet of its node. It registers itself, and needs no sidecar, no token and no network.
 
 The stager loop mounts images: files --directory/VOLUME/image, which a provisioner pod makes together with a
-PersistentVolume that has this driver. It runs privileged, with these directories, /dev and --kubelet-dir of its node.`
+PersistentVolume that has this driver. The stager iscsi reaches volumes of arrays, by iscsiadm and multipath of its
+node. It runs privileged, with these directories, /dev and --kubelet-dir of its node, and for iscsi it sees the node's
+processes.`
 
 func newCommand() *cobra.Command {
 	var o options
@@ -55,6 +58,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name")
 	flags.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
 		"the kubelet's directory (--root-dir), at the same path as on the node")
+	flags.StringSliceVar(&o.stagers, "stagers", []string{"loop"}, "the `STAGERS` whose volumes are served: loop, iscsi")
 	flags.StringArrayVar(&o.directories, "directory", nil, "a `DIRECTORY` that may have images; may be repeated")
 	verbosity := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(verbosity)
@@ -73,11 +77,25 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 
+	if err := driver.CheckStagers(o.stagers); err != nil {
+		return err
+	}
+
+	plugin := filepath.Join(o.kubeletDir, "plugins", o.driverName)
+	node := host.New(filepath.Join(plugin, "volumes"))
+	id := o.nodeName
+	if slices.Contains(o.stagers, "iscsi") { // no array has to know a node that has only images
+		var err error
+		if id, err = node.NodeID(o.nodeName, os.Getenv("NODE_IP")); err != nil {
+			return err
+		}
+	}
+
 	syscall.Umask(0o077) // sockets are for root alone
 
 	return serve(ctx, endpoints{
-		csi:          filepath.Join(o.kubeletDir, "plugins", o.driverName, "csi.sock"),
+		csi:          filepath.Join(plugin, "csi.sock"),
 		registration: filepath.Join(o.kubeletDir, "plugins_registry", o.driverName+"-reg.sock"),
 	}, &driver.Identity{Name: o.driverName, Version: version.String()},
-		&driver.Node{Host: host.New(), ID: o.nodeName, Directories: o.directories})
+		&driver.Node{Host: node, ID: id, Name: o.nodeName, Stagers: o.stagers, Directories: o.directories})
 }

@@ -128,7 +128,7 @@ func namedVolume(t *testing.T, dir, fsType, id string) volume {
 	v := volume{id: id, dir: dir, fsType: fsType}
 	kubelet := t.TempDir()
 	v.staging, v.target = filepath.Join(kubelet, "staging"), filepath.Join(kubelet, "pod", "target")
-	v.node = &driver.Node{Host: host.New(), Directories: []string{dir}}
+	v.node = &driver.Node{Host: host.New(""), Stagers: []string{"loop"}, Directories: []string{dir}}
 	must(t, os.MkdirAll(v.staging, 0o750))
 	t.Cleanup(func() {
 		_, _ = v.unpublish()
@@ -226,7 +226,7 @@ func doWork() int {
 	}
 
 	v := volume{id: parts[1], dir: parts[2], fsType: parts[3], staging: parts[4], target: parts[5]}
-	v.node = &driver.Node{Host: mortal{host.New(), new(int), at}, Directories: []string{v.dir}}
+	v.node = &driver.Node{Host: mortal{host.New(""), new(int), at}, Stagers: []string{"loop"}, Directories: []string{v.dir}}
 	for name := range strings.SplitSeq(parts[0], ",") {
 		if _, err := calls[name](v); err != nil {
 			fmt.Println(name, err)
@@ -239,7 +239,7 @@ func doWork() int {
 
 func (v volume) wantDevices(t *testing.T, want int) {
 	t.Helper()
-	devices, err := host.New().Devices()
+	devices, err := host.New("").Devices()
 	must(t, err)
 	devices = slices.DeleteFunc(devices, func(d driver.Device) bool { return d.Volume != v.id || !d.Marked })
 	if len(devices) != want {

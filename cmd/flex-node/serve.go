@@ -51,7 +51,8 @@ func serve(ctx context.Context, at endpoints, identity *driver.Identity, node *d
 		}()
 	}
 
-	klog.FromContext(ctx).Info("Serving", "driver", identity.Name, "node", node.ID, "directories", node.Directories)
+	klog.FromContext(ctx).Info("Serving", "driver", identity.Name, "node", node.ID, "stagers", node.Stagers,
+		"directories", node.Directories)
 	<-ctx.Done()
 	registrar.Stop()
 	late := time.AfterFunc(grace, calls.Stop)
@@ -102,8 +103,7 @@ func (r *registrant) NotifyRegistrationStatus(
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// logged logs every change and every error. Requests hold no secrets, but what a volume's author wrote: they are left
-// out.
+// logged logs every change and every error. Requests hold secrets, and what a volume's author wrote: they are left out.
 func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
 	response, err := handler(ctx, request)

@@ -55,7 +55,7 @@ var arrows = []arrow{
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/orphans", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "sdk/contract", "internal/version"}},
 	{"cmd/flex-node/driver", nil},
-	{"cmd/flex-node/host", []string{"cmd/flex-node/driver"}},
+	{"cmd/flex-node/host", []string{"cmd/flex-node/driver", "sdk/contract"}},
 	{"cmd/flex-node", []string{"cmd/flex-node/driver", "cmd/flex-node/host", "internal/version", "sdk/contract"}},
 	{"cmd/kubectl-flex/inspect", []string{"configmaps/allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/observed", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "sdk/contract"}},
 	{"cmd/kubectl-flex", []string{"cmd/kubectl-flex/inspect", "configmaps/allowlist", "dispatcher/audit", "cmd/kubectl-flex/conformance", "dispatcher/admission", "dispatcher/podlog", "podspec", "configmaps", "sdk/contract", "internal/version"}},

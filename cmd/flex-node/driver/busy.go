@@ -1,7 +1,9 @@
 package driver
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,4 +36,22 @@ func (b *busy) begin(what string) (end func(), err error) {
 
 		delete(b.what, what)
 	}, nil
+}
+
+// wait begins when no other call works on the same any more.
+func (b *busy) wait(ctx context.Context, what string) (end func(), err error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+
+	for {
+		if end, err = b.begin(what); err == nil {
+			return end, nil
+		}
+
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, status.Error(codes.Unavailable, status.Convert(err).Message())
+		}
+	}
 }

@@ -14,11 +14,45 @@ type Node struct {
 	csi.UnimplementedNodeServer
 
 	Host Host
-	// ID is the node's name. Directories are those that may have images.
-	ID          string
-	Directories []string
+	// ID is what storage systems have to know of the node, and Name is its name in Kubernetes.
+	ID, Name string
+	// Stagers are those whose volumes the node serves. Directories are those that may have images.
+	Stagers, Directories []string
 
-	changes, reads busy
+	changes, logins, reads busy
+}
+
+// stager is one way to volumes. Calls for one volume are not made at once, but for those of devices and left.
+type stager interface {
+	// stage reports whether it began to attach the volume, and nobody can have used it yet.
+	stage(ctx context.Context, v Volume, path string) (attached bool, err error)
+	// unstage leaves nothing of a volume on the node. One that is not known is no error.
+	unstage(ctx context.Context, volume, path string) error
+	// left reports whether the node has something of a volume.
+	left(volume string) (bool, error)
+	// devices are those of a volume, and may be those of others as well.
+	devices(volume string) ([]Device, error)
+	// grow makes a device as large as its storage, which has at least some size, and a file system as large as the device.
+	grow(d Device, path string, block bool, least int64) (size int64, err error)
+}
+
+// stager returns the one of a name that is known.
+func (n *Node) stager(name string) stager {
+	if name == stagerISCSI {
+		return iscsi{n.Host, &n.logins}
+	}
+
+	return loop{n.Host, n.Directories}
+}
+
+// stagerOf is the name of the one that has staged a volume: iscsi alone keeps records.
+func (n *Node) stagerOf(volume string) (string, error) {
+	records, _, err := n.Host.Records()
+	if slices.ContainsFunc(records, func(r Record) bool { return r.Volume == volume }) {
+		return stagerISCSI, err
+	}
+
+	return stagerLoop, err
 }
 
 // maxSteps is more than any request takes. What does not settle by then is changed by somebody else.
@@ -49,7 +83,7 @@ func (n *Node) NodeGetCapabilities(
 func (n *Node) NodeStageVolume(
 	ctx context.Context, r *csi.NodeStageVolumeRequest,
 ) (*csi.NodeStageVolumeResponse, error) {
-	v, err := volumeOf(r, n.Directories)
+	v, err := n.volumeOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -60,81 +94,12 @@ func (n *Node) NodeStageVolume(
 	}
 	defer end()
 
-	attached, err := n.stage(ctx, v, r.GetStagingTargetPath())
+	attached, err := n.stager(v.Stager).stage(ctx, v, r.GetStagingTargetPath())
 	if err != nil {
 		return nil, n.afterFailedStage(ctx, v, r.GetStagingTargetPath(), attached, err)
 	}
 
 	return &csi.NodeStageVolumeResponse{}, nil
-}
-
-// stage reports whether it attached the image.
-func (n *Node) stage(ctx context.Context, v Volume, path string) (attached bool, err error) {
-	grown := false
-	for range maxSteps {
-		s, err := n.observe(v, path)
-		if err != nil {
-			return attached, err
-		}
-
-		s.grown = grown
-		next, err := toStage(v, s)
-		if err != nil || next == done {
-			return attached, err
-		}
-
-		d, _ := s.own(v.ID)
-		switch next {
-		case attach:
-			attached = true
-			err = n.Host.Attach(v)
-		case format:
-			err = n.Host.Format(v, d)
-		case mount:
-			err = n.Host.Mount(ctx, v, d, path)
-		case grow:
-			grown = true
-			_, err = n.growTo(d, []string{v.Directory}, path, v.Block)
-		}
-
-		if err != nil {
-			return attached, failed(next, v.ID, err)
-		}
-	}
-
-	return attached, unsettled(v.ID)
-}
-
-// observe is what the node has of a volume that is to be staged.
-func (n *Node) observe(v Volume, path string) (s state, err error) {
-	if s.image, err = n.Host.Image(v); err != nil {
-		return s, err
-	}
-
-	if s.devices, err = n.Host.Devices(); err != nil {
-		return s, err
-	}
-
-	if s.staged, err = n.Host.Mounted(path); err != nil {
-		return s, err
-	}
-
-	if d, attached := s.own(v.ID); attached && !v.Block && s.staged == (Mount{}) {
-		s.content, err = n.Host.Content(v, d)
-	}
-
-	return s, err
-}
-
-// growTo makes the device as large as its file, and the file system as the device. The storage may have been expanded
-// while nobody used it.
-func (n *Node) growTo(d Device, directories []string, path string, block bool) (size int64, err error) {
-	size, err = n.Host.Resize(d, directories)
-	if err == nil && !block {
-		err = n.Host.Grow(d, path)
-	}
-
-	return size, err
 }
 
 // afterFailedStage leaves no device behind that nobody uses. After most errors the kubelet does not ask to unstage the
@@ -143,15 +108,14 @@ func (n *Node) afterFailedStage(ctx context.Context, v Volume, path string, atta
 	text := status.Convert(failure).Message()
 	staged, err := n.Host.Mounted(path)
 	if err == nil && staged == (Mount{}) && attached {
-		err = n.unstage(ctx, v.ID, path)
+		err = n.stager(v.Stager).unstage(ctx, v.ID, path)
 	}
 
-	devices, unknown := n.Host.Devices()
+	left, unknown := n.stager(v.Stager).left(v.ID)
 	if err == nil {
 		err = unknown
 	}
 
-	_, left := state{devices: devices}.own(v.ID)
 	switch {
 	case err != nil:
 		return status.Errorf(codes.Unavailable, "%s; and then: %s", text, status.Convert(err).Message())
@@ -177,42 +141,16 @@ func (n *Node) NodeUnstageVolume(
 	}
 	defer end()
 
-	if err := n.unstage(ctx, r.GetVolumeId(), r.GetStagingTargetPath()); err != nil {
+	name, err := n.stagerOf(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+
+	if err := n.stager(name).unstage(ctx, r.GetVolumeId(), r.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
 
 	return &csi.NodeUnstageVolumeResponse{}, nil
-}
-
-func (n *Node) unstage(ctx context.Context, volume, path string) error {
-	for range maxSteps {
-		var s state
-		var err error
-		if s.staged, err = n.Host.Mounted(path); err != nil {
-			return err
-		}
-
-		if s.devices, err = n.Host.Devices(); err != nil {
-			return err
-		}
-
-		next := toUnstage(volume, s)
-		switch next {
-		case done:
-			return nil
-		case unmount:
-			err = n.Host.Unmount(path)
-		case detach:
-			d, _ := s.any(volume)
-			err = n.Host.Detach(ctx, d)
-		}
-
-		if err != nil {
-			return failed(next, volume, err)
-		}
-	}
-
-	return unsettled(volume)
 }
 
 // NodePublishVolume implements csi.NodeServer. It has no use for the volume's attributes, which a pod's author may have
@@ -230,7 +168,12 @@ func (n *Node) NodePublishVolume(
 		return nil, status.Error(codes.InvalidArgument, "a volume in the spec of a pod: only persistent volumes are known")
 	}
 
-	v := Volume{ID: volume}
+	name, err := n.stagerOf(volume)
+	if err != nil {
+		return nil, err
+	}
+
+	v := Volume{ID: volume, Stager: name}
 	if err := v.setCapability(r.GetVolumeCapability()); err != nil {
 		return nil, err
 	}
@@ -257,7 +200,7 @@ func (n *Node) publish(v Volume, staging, target string, readOnly bool) error {
 	for range maxSteps {
 		var s state
 		var err error
-		if s.devices, err = n.Host.Devices(); err != nil {
+		if s.devices, err = n.stager(v.Stager).devices(v.ID); err != nil {
 			return err
 		}
 
@@ -342,42 +285,42 @@ func (n *Node) NodeExpandVolume(
 	}
 	defer end()
 
-	d, m, err := n.inUse(volume, path)
+	by, d, m, err := n.inUse(volume, path)
 	if err != nil {
 		return nil, err
 	}
 
-	size, err := n.growTo(d, n.Directories, path, m.Raw)
+	size, err := by.grow(d, path, m.Raw, r.GetCapacityRange().GetRequiredBytes())
 	if err != nil {
-		return nil, failed(grow, volume, err)
-	}
-
-	// A node may learn late that an image on NFS has grown.
-	if asked := r.GetCapacityRange().GetRequiredBytes(); size < asked {
-		return nil, status.Errorf(codes.Unavailable, "the image of volume %s has %d bytes on this node, and not yet %d",
-			volume, size, asked)
+		return nil, err
 	}
 
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
 }
 
 // inUse is the device of a volume that is mounted at a path, or bound there as a raw device.
-func (n *Node) inUse(volume, path string) (d Device, m Mount, err error) {
-	devices, err := n.Host.Devices()
+func (n *Node) inUse(volume, path string) (by stager, d Device, m Mount, err error) {
+	name, err := n.stagerOf(volume)
 	if err != nil {
-		return d, m, err
+		return by, d, m, err
+	}
+
+	by = n.stager(name)
+	devices, err := by.devices(volume)
+	if err != nil {
+		return by, d, m, err
 	}
 
 	if m, err = n.Host.Mounted(path); err != nil {
-		return d, m, err
+		return by, d, m, err
 	}
 
 	d, attached := state{devices: devices}.own(volume)
 	if !attached || m.Number != d.Number {
-		return d, m, status.Errorf(codes.NotFound, "volume %.64q is not at %.256q", volume, path)
+		return by, d, m, status.Errorf(codes.NotFound, "volume %.64q is not at %.256q", volume, path)
 	}
 
-	return d, m, nil
+	return by, d, m, nil
 }
 
 // NodeGetVolumeStats implements csi.NodeServer. It does not wait longer than its caller for storage that does not
@@ -416,7 +359,7 @@ func (n *Node) NodeGetVolumeStats(
 }
 
 func (n *Node) usage(volume, path string) ([]*csi.VolumeUsage, error) {
-	d, m, err := n.inUse(volume, path)
+	_, d, m, err := n.inUse(volume, path)
 	if err != nil {
 		return nil, err
 	}
@@ -441,6 +384,16 @@ func failed(what step, volume string, err error) error {
 	}
 
 	return status.Errorf(code, "%s volume %.64q: %s", what, volume, status.Convert(err).Message())
+}
+
+// enough returns an error for less than was asked for.
+func enough(what, volume string, size, asked int64) error {
+	if size >= asked {
+		return nil
+	}
+
+	return status.Errorf(codes.Unavailable, "the %s of volume %s has %d bytes on this node, and not yet %d",
+		what, volume, size, asked)
 }
 
 func unsettled(volume string) error {

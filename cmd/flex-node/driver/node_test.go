@@ -20,7 +20,10 @@ const (
 	gibi    = 1 << 30
 )
 
-var errKilled = errors.New("killed")
+var (
+	errKilled = errors.New("killed")
+	loopAlone = []string{"loop"}
+)
 
 // fake is a node in memory. It fails at a change: before it, or after it.
 type fake struct {
@@ -59,6 +62,7 @@ func (f *fake) change(name string, do func()) error {
 	return nil
 }
 
+func (f *fake) Records() ([]Record, string, error)      { return nil, "boot", nil }
 func (f *fake) Image(Volume) (Image, error)             { return f.image, f.noImage }
 func (f *fake) Devices() ([]Device, error)              { return f.devices, nil }
 func (f *fake) Mounted(path string) (Mount, error)      { return f.mounts[path], nil }
@@ -167,7 +171,7 @@ func TestSteps(t *testing.T) {
 		{"a raw device", raw(), "attach bind /dev/loop7 resize unmount remove detach"},
 	} {
 		f := newFake()
-		n := &Node{Host: f, Directories: []string{images}}
+		n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images}}
 		for i, call := range calls(n, c.of) {
 			if err := call(); err != nil {
 				t.Errorf("%s: call %d: %v", c.name, i, err)
@@ -188,7 +192,7 @@ func TestFailures(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				f := newFake()
 				f.failAt, f.failAfter = at, after
-				n := &Node{Host: f, Directories: []string{images}}
+				n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images}}
 				for i, call := range calls(n, of) {
 					err := call()
 					left := i == 0 && len(f.devices) > 0
@@ -218,7 +222,7 @@ func TestFailures(t *testing.T) {
 func TestStagedAgain(t *testing.T) {
 	for _, of := range []*csi.VolumeCapability{mounted("ext4"), raw()} {
 		f := newFake()
-		n := &Node{Host: f, Directories: []string{images}}
+		n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images}}
 		all := calls(n, of)
 		for _, call := range all[:2] {
 			if err := call(); err != nil {
@@ -237,7 +241,7 @@ func TestStagedAgain(t *testing.T) {
 // A volume that grew while nobody used it has all of its size when it is staged.
 func TestGrownBeforeStage(t *testing.T) {
 	f := newFake()
-	n := &Node{Host: f, Directories: []string{images}}
+	n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images}}
 	all := calls(n, mounted("ext4"))
 	for _, call := range []func() error{all[0], all[4], func() error { f.image.Size = 2 * gibi; return nil }, all[0]} {
 		if err := call(); err != nil {
@@ -263,8 +267,8 @@ func TestStageRefused(t *testing.T) {
 		"hidden":       {func(r *csi.NodeStageVolumeRequest) { r.VolumeId = ".flex-provisioner" }, `volumeHandle is ".flex-provisioner": it has to be the volume's name, of at most 58 letters, digits, '-' and '.'`},
 		"a NUL":        {func(r *csi.NodeStageVolumeRequest) { r.VolumeId = "a\x00" }, `volumeHandle is "a\x00": it has to be the volume's name, of at most 58 letters, digits, '-' and '.'`},
 		"huge":         {func(r *csi.NodeStageVolumeRequest) { r.VolumeId = strings.Repeat("a", 1<<20) }, `volumeHandle is "` + strings.Repeat("a", 64) + `": it has to be the volume's name, of at most 58 letters, digits, '-' and '.'`},
-		"no stager":    {func(r *csi.NodeStageVolumeRequest) { delete(r.VolumeContext, "stager") }, `volumeAttributes.stager is "": it has to be loop`},
-		"any stager":   {func(r *csi.NodeStageVolumeRequest) { r.VolumeContext["stager"] = "exec:sh" }, `volumeAttributes.stager is "exec:sh": it has to be loop`},
+		"no stager":    {func(r *csi.NodeStageVolumeRequest) { delete(r.VolumeContext, "stager") }, `volumeAttributes.stager is "": this node's flex-node has loop (--stagers)`},
+		"any stager":   {func(r *csi.NodeStageVolumeRequest) { r.VolumeContext["stager"] = "exec:sh" }, `volumeAttributes.stager is "exec:sh": this node's flex-node has loop (--stagers)`},
 		"any field":    {func(r *csi.NodeStageVolumeRequest) { r.VolumeContext["image"] = "/etc/shadow" }, `volumeAttributes has "image": stager and directory are known`},
 		"below":        {func(r *csi.NodeStageVolumeRequest) { r.VolumeContext["directory"] += "/a" }, `volumeAttributes.directory is "/var/lib/flex-loop/a": this node's flex-node has /var/lib/flex-loop, /exports/silver (--directory)`},
 		"up from it":   {func(r *csi.NodeStageVolumeRequest) { r.VolumeContext["directory"] += "/.." }, `volumeAttributes.directory is "/var/lib/flex-loop/..": this node's flex-node has /var/lib/flex-loop, /exports/silver (--directory)`},
@@ -275,7 +279,7 @@ func TestStageRefused(t *testing.T) {
 		"a file system": {func(r *csi.NodeStageVolumeRequest) { r.VolumeCapability = mounted("btrfs") }, `fsType is "btrfs": it has to be ext4 or xfs`},
 	} {
 		f := newFake()
-		n := &Node{Host: f, Directories: []string{images, "/exports/silver"}}
+		n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images, "/exports/silver"}}
 		_, err := n.NodeStageVolume(context.Background(), stageRequest(c.change))
 		if status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != c.want || len(f.changes) > 0 {
 			t.Errorf("%s: %v after %v, want %s", name, err, f.changes, c.want)
@@ -316,7 +320,7 @@ func TestToStage(t *testing.T) {
 		"a raw device":        {block: true, s: state{devices: []Device{own}}, want: done},
 	} {
 		c.s.image = image
-		got, err := toStage(Volume{ID: id, Directory: images, FSType: "ext4", Block: c.block}, c.s)
+		got, err := toStage(Volume{ID: id, Stager: "loop", Directory: images, FSType: "ext4", Block: c.block}, c.s)
 		if got != c.want || status.Convert(err).Message() != c.fault {
 			t.Errorf("%s: %q, %v, want %q, %s", name, got, err, c.want, c.fault)
 		}
@@ -364,7 +368,7 @@ func TestEphemeralRefused(t *testing.T) {
 
 // A node may learn late of a size.
 func TestExpandTooEarly(t *testing.T) {
-	n := &Node{Host: newFake(), Directories: []string{images}}
+	n := &Node{Host: newFake(), Stagers: loopAlone, Directories: []string{images}}
 	all := calls(n, mounted("ext4"))
 	for _, call := range all[:2] {
 		if err := call(); err != nil {
@@ -383,7 +387,7 @@ func TestExpandTooEarly(t *testing.T) {
 // Storage that does not answer keeps one call, and no caller.
 func TestStatsHang(t *testing.T) {
 	f := newFake()
-	n := &Node{Host: f, Directories: []string{images}}
+	n := &Node{Host: f, Stagers: loopAlone, Directories: []string{images}}
 	for _, call := range calls(n, mounted("ext4"))[:2] {
 		if err := call(); err != nil {
 			t.Fatal(err)

@@ -86,21 +86,24 @@ func toStage(v Volume, s state) (step, error) {
 	return done, nil
 }
 
-// toMount makes a file system on a new image alone. What cannot be read may be somebody's data.
+// toMount makes a file system on new storage alone. What cannot be read may be somebody's data.
 func toMount(v Volume, c Content) (step, error) {
 	unused := c.FSType == "" && c.Blank
 	switch {
 	case unused && c.Formatted:
 		return "", status.Errorf(codes.FailedPrecondition, "the image of volume %s had a file system, and its beginning is "+
 			"empty: it is not formatted again; restore it, or remove the file formatted beside it", v.ID)
+	case unused && v.ReadOnly:
+		return "", status.Errorf(codes.FailedPrecondition, "the %s of volume %s is blank, and nobody may write to it",
+			v.noun(), v.ID)
 	case unused, c.Formatting:
 		return format, nil
 	case c.FSType == "":
-		return "", status.Errorf(codes.FailedPrecondition, "the image of volume %s is not empty, and has no file system "+
-			"that is known: it is neither mounted nor formatted", v.ID)
+		return "", status.Errorf(codes.FailedPrecondition, "the %s of volume %s is not empty, and has no file system "+
+			"that is known: it is neither mounted nor formatted", v.noun(), v.ID)
 	case c.FSType != v.FSType:
-		return "", status.Errorf(codes.FailedPrecondition, "the image of volume %s has %.64q, and the volume's fsType is %s",
-			v.ID, c.FSType, v.FSType)
+		return "", status.Errorf(codes.FailedPrecondition, "the %s of volume %s has %.64q, and the volume's fsType is %s",
+			v.noun(), v.ID, c.FSType, v.FSType)
 	}
 
 	return mount, nil

@@ -23,10 +23,17 @@ import (
 type Host struct {
 	mounter mountutils.Interface
 	exec    exec.Interface
+	// records is the directory that has those of volumes. root is the host's, where its processes can be seen, and sys is
+	// the kernel's.
+	records, root, sys string
 }
 
-// New returns the node of this process. systemd is not asked to mount: there is none in a container.
-func New() *Host { return &Host{mountutils.NewWithoutSystemd(""), exec.New()} }
+// New returns the node of this process, with a directory for records of volumes. systemd is not asked to mount: there
+// is none in a container.
+func New(records string) *Host {
+	return &Host{mounter: mountutils.NewWithoutSystemd(""), exec: exec.New(),
+		records: records, root: "/proc/1/root", sys: "/sys"}
+}
 
 // formatArgs do not discard, which would give back the space that the image was promised.
 var formatArgs = map[string][]string{
@@ -79,11 +86,21 @@ func (*Host) Mounted(path string) (driver.Mount, error) {
 }
 
 // Content implements driver.Host.
-func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err error) {
-	if c.Formatting, c.Formatted, err = marks(v); err != nil {
-		return c, err
+func (h *Host) Content(v driver.Volume, d driver.Device) (driver.Content, error) {
+	begun, ended, err := marks(v)
+	if err != nil {
+		return driver.Content{}, err
 	}
 
+	c, err := h.Probe(d)
+	c.Formatting, c.Formatted = begun, ended
+
+	return c, err
+}
+
+// Probe implements driver.Host. mkfs.ext4 writes last what makes an ext4 file system known. mkfs.xfs does so first, and
+// says until its end that it is not whole.
+func (h *Host) Probe(d driver.Device) (c driver.Content, err error) {
 	device, err := os.Open(d.Path)
 	if err != nil {
 		return c, err
@@ -95,9 +112,24 @@ func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err 
 	}
 
 	c.FSType, err = (&mountutils.SafeFormatAndMount{Interface: h.mounter, Exec: h.exec}).GetDiskFormat(d.Path)
+	if err != nil || c.FSType != "xfs" {
+		return c, err
+	}
 
-	return c, err
+	inProgress := make([]byte, 1)
+	if _, err := device.ReadAt(inProgress, xfsInProgress); err != nil {
+		return c, err
+	}
+
+	if inProgress[0] != 0 {
+		c.FSType = ""
+	}
+
+	return c, nil
 }
+
+// xfsInProgress is where an XFS says so.
+const xfsInProgress = 126
 
 func isBlank(device io.Reader) (bool, error) {
 	start := make([]byte, blankSize)
@@ -115,16 +147,25 @@ func (h *Host) Format(v driver.Volume, d driver.Device) error {
 		return err
 	}
 
-	args := append(slices.Clone(formatArgs[v.FSType]), d.Path)
-	if err := h.run("mkfs."+v.FSType, args...); err != nil {
+	if err := h.MakeFileSystem(v, d); err != nil {
 		return err
 	}
 
 	return end(v)
 }
 
-// Mount implements driver.Host.
+// MakeFileSystem implements driver.Host.
+func (h *Host) MakeFileSystem(v driver.Volume, d driver.Device) error {
+	return h.run("mkfs."+v.FSType, append(slices.Clone(formatArgs[v.FSType]), d.Path)...)
+}
+
+// Mount implements driver.Host. What nobody may write to is not repaired.
 func (h *Host) Mount(ctx context.Context, v driver.Volume, d driver.Device, path string) error {
+	options := append(slices.Clone(v.Options), mountOptions[v.FSType]...)
+	if v.ReadOnly {
+		return h.mounter.Mount(d.Path, path, v.FSType, append(options, "ro"))
+	}
+
 	err := h.run("fsck", "-a", d.Path)
 
 	var exit exec.ExitError
@@ -137,7 +178,7 @@ func (h *Host) Mount(ctx context.Context, v driver.Volume, d driver.Device, path
 		return err
 	}
 
-	return h.mounter.Mount(d.Path, path, v.FSType, append(slices.Clone(v.Options), mountOptions[v.FSType]...))
+	return h.mounter.Mount(d.Path, path, v.FSType, options)
 }
 
 // Grow implements driver.Host.
@@ -205,7 +246,12 @@ const outputLimit = 512
 // run runs a program to its end, also when nobody waits any more: a repair that takes longer than a call of the kubelet
 // would begin anew for ever.
 func (h *Host) run(program string, args ...string) error {
-	output, err := h.exec.Command(program, args...).CombinedOutput()
+	return outcome(h.exec.Command(program, args...), program, args)
+}
+
+// outcome runs a command, and names it in an error as it was meant.
+func outcome(command exec.Cmd, program string, args []string) error {
+	output, err := command.CombinedOutput()
 	if err == nil {
 		return nil
 	}
