@@ -47,13 +47,17 @@ const nodeImage = "registry.example/flex/flex-node@sha256:3333333333333333333333
 
 // TestChartWithNode: with flex-node the chart makes what deploy/node does, too.
 func TestChartWithNode(t *testing.T) {
-	got := objects(t, rendered(t, "node: {enabled: true}\nimages: {node: '"+nodeImage+"'}"))
-	for id := range objects(t, rendered(t, "")) {
-		delete(got, id)
-	}
-	node := strings.ReplaceAll(kustomized(t, filepath.Join(root, "deploy", "node")), "registry.invalid/flex-provisioner/flex-node:dev", nodeImage)
-	if want := objects(t, node); !maps.Equal(got, want) {
-		t.Errorf("the chart makes\n%s\nwant\n%s", joined(got), joined(want))
+	iscsi := t.TempDir()
+	write(t, filepath.Join(iscsi, "kustomization.yaml"), "resources: ["+relative(t, iscsi, "deploy/node")+"]\ncomponents: ["+relative(t, iscsi, "deploy/node/iscsi")+"]\n")
+	for values, folder := range map[string]string{"": filepath.Join(root, "deploy", "node"), ", stagers: [loop, iscsi]": iscsi} {
+		got := objects(t, rendered(t, "node: {enabled: true"+values+"}\nimages: {node: '"+nodeImage+"'}"))
+		for id := range objects(t, rendered(t, "")) {
+			delete(got, id)
+		}
+		node := strings.ReplaceAll(kustomized(t, folder), "registry.invalid/flex-provisioner/flex-node:dev", nodeImage)
+		if want := objects(t, node); !maps.Equal(got, want) {
+			t.Errorf("with %q the chart makes\n%s\nwant\n%s", values, joined(got), joined(want))
+		}
 	}
 }
 
@@ -123,10 +127,7 @@ func pinned(t *testing.T, components []string) (dir string) {
 	}
 	command(t, root, "tools/pin.sh", "registry.example/flex", digests, dir)
 	if len(components) > 0 {
-		up, err := filepath.Rel(dir, absolute(t, filepath.Join(root, "deploy", "components")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		up := relative(t, dir, filepath.Join("deploy", "components"))
 		text := read(t, filepath.Join(dir, "kustomization.yaml")) + "components:\n"
 		for _, c := range components {
 			text += fmt.Sprintf("- %s/%s\n", up, c)
@@ -134,6 +135,16 @@ func pinned(t *testing.T, components []string) (dir string) {
 		write(t, filepath.Join(dir, "kustomization.yaml"), text)
 	}
 	return dir
+}
+
+// relative is a folder of the checkout as a kustomization in another folder names it.
+func relative(t *testing.T, from, folder string) string {
+	t.Helper()
+	up, err := filepath.Rel(from, absolute(t, filepath.Join(root, folder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return up
 }
 
 // kustomize keeps its schema in a variable of its package, which it fills without a lock.
