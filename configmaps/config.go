@@ -1,6 +1,7 @@
 package configmaps
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -102,6 +103,11 @@ type Config struct {
 	// Snapshots reports whether the class's provisioner takes, removes and restores snapshots, by the inline scripts,
 	// or by an image that supports the operations. Default false.
 	Snapshots bool
+	// Attach and Detach are inline scripts. Both are set or neither, and not without Provision.
+	Attach, Detach string
+	// Attachments reports whether the class's provisioner attaches volumes to nodes, by the inline scripts, or by an
+	// image that supports the operations. Default false.
+	Attachments bool
 	// Listable reports whether the image supports the operation list, which the audit uses. Default false.
 	Listable bool
 	// FlexctlInImage reports whether no flexctl is put into the pod, since the image has it or the scripts do not use
@@ -156,7 +162,8 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	errs = append(errs, c.parseClass(cm)...)
 	errs = append(errs, checkScripts(cm.Data)...)
 	errs = append(errs, c.checkExpand(cm.Data)...)
-	errs = append(errs, c.checkSnapshots(cm.Data)...)
+	errs = append(errs, checkSnapshots.of(cm.Data, &c.Snapshots)...)
+	errs = append(errs, checkAttachments.of(cm.Data, &c.Attachments)...)
 	errs = append(errs, c.checkMounts()...)
 	errs = append(errs, c.checkCapabilities()...)
 	errs = append(errs, c.parseProperties(cm.Data)...)
@@ -287,31 +294,42 @@ func (c *Config) checkExpand(data map[string]string) field.ErrorList {
 	return nil
 }
 
-// checkSnapshots sets Snapshots from the scripts, or without inline scripts from the key, as checkExpand does. With one
-// script alone, snapshots would never be removed, or never be taken.
-func (c *Config) checkSnapshots(data map[string]string) field.ErrorList {
+// pair is an ability that takes two scripts, or an image that says so by a key. what completes the sentences about it.
+type pair struct {
+	do, undo, key                string
+	what, withoutUndo, withoutDo string
+}
+
+var (
+	checkSnapshots = pair{keySnapshot, keyDropSnapshot, keySnapshots, "for snapshots",
+		"snapshots would never be removed", "no snapshot would be taken"}
+	checkAttachments = pair{keyAttach, keyDetach, keyAttachments, "to attach volumes",
+		"no volume would be taken away from a node", "no node would reach a volume"}
+)
+
+// of sets able from the scripts, or without inline scripts from the key, as checkExpand does. With one script alone,
+// what is done would never be undone, or never be done.
+func (p pair) of(data map[string]string, able *bool) field.ErrorList {
 	_, inline := data[keyProvision]
-	_, take := data[keySnapshot]
-	_, remove := data[keyDropSnapshot]
-	_, set := data[keySnapshots]
+	_, do := data[p.do]
+	_, undo := data[p.undo]
+	_, set := data[p.key]
 	switch {
-	case take && !remove:
-		return field.ErrorList{field.Required(dataPath.Key(keyDropSnapshot),
-			"inline scripts for snapshots come in pairs: without it snapshots would never be removed; for an image "+
-				"write "+keySnapshots+`: "true" instead`)}
-	case remove && !take:
-		return field.ErrorList{field.Required(dataPath.Key(keySnapshot),
-			"inline scripts for snapshots come in pairs: without it no snapshot would be taken")}
-	case take && !inline:
-		return field.ErrorList{field.Required(dataPath.Key(keyProvision),
-			"inline scripts for snapshots come with those to provision and delete; for an image write "+
-				keySnapshots+`: "true" instead`)}
+	case do && !undo:
+		return field.ErrorList{field.Required(dataPath.Key(p.undo), fmt.Sprintf("inline scripts %s come in pairs: without "+
+			"it %s; for an image write %s: \"true\" instead", p.what, p.withoutUndo, p.key))}
+	case undo && !do:
+		return field.ErrorList{field.Required(dataPath.Key(p.do),
+			fmt.Sprintf("inline scripts %s come in pairs: without it %s", p.what, p.withoutDo))}
+	case do && !inline:
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision), fmt.Sprintf("inline scripts %s come with those to "+
+			"provision and delete; for an image write %s: \"true\" instead", p.what, p.key))}
 	case inline && set:
-		return field.ErrorList{field.Forbidden(dataPath.Key(keySnapshots),
-			"in a class with inline scripts the script "+keySnapshot+" says so; remove the key")}
+		return field.ErrorList{field.Forbidden(dataPath.Key(p.key), fmt.Sprintf("in a class with inline scripts the "+
+			"script %s says so; remove the key", p.do))}
 	}
 
-	c.Snapshots = c.Snapshots || take
+	*able = *able || do
 
 	return nil
 }

@@ -28,6 +28,9 @@ const (
 	keySnapshot     = "snapshot"
 	keyDropSnapshot = "delete-snapshot"
 	keySnapshots    = "snapshots"
+	keyAttach       = "attach"
+	keyDetach       = "detach"
+	keyAttachments  = "attachments"
 	keyListable     = "listable"
 	keyFlexctl      = "flexctl"
 )
@@ -201,6 +204,19 @@ var reserved = []reservedKey{
 			"snapshots",
 		defaultValue: "false",
 		parse:        boolean(func(c *Config) *bool { return &c.Snapshots })},
+	{name: keyAttach, form: "text, at most 64 KiB; needs `provision` and `detach`",
+		meaning: "an inline script that lets one node reach a volume of flex-node, run in the image",
+		absent:  "nodes reach volumes without", script: true,
+		parse: script(func(c *Config) *string { return &c.Attach })},
+	{name: keyDetach, form: "text, at most 64 KiB; needs `attach`",
+		meaning: "an inline script that takes a volume away from a node, run in the image",
+		absent:  "nodes reach volumes without", script: true,
+		parse: script(func(c *Config) *string { return &c.Detach })},
+	{name: keyAttachments, form: "true or false; not with inline scripts",
+		meaning: "the image's entrypoint knows the operations `attach` and `detach`, which volumes of flex-node need " +
+			"that a node reaches only while the storage system lets it",
+		defaultValue: "false",
+		parse:        boolean(func(c *Config) *bool { return &c.Attachments })},
 	{name: keyListable, form: "true or false; not with inline scripts",
 		meaning:      "the image's entrypoint knows the operation `list`, by which the audit compares the storage",
 		defaultValue: "false",

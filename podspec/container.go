@@ -31,6 +31,10 @@ func script(a Attempt) string {
 		return a.Config.Snapshot
 	case contract.DeleteSnapshot:
 		return a.Config.DeleteSnapshot
+	case contract.Attach:
+		return a.Config.Attach
+	case contract.Detach:
+		return a.Config.Detach
 	}
 
 	return a.Config.Provision

@@ -15,23 +15,29 @@ import (
 const MaxAttempt = 9999
 
 // uuid is how the API server writes the UID of a claim.
-const uuid = `([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`
+const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
+
+// attachmentKey is contract.AttachmentKey.
+const attachmentKey = uuid + `-[0-9a-f]{8}`
 
 var (
-	namePattern       = regexp.MustCompile(`^(prov|del|exp|snap|sdl)-` + uuid + `-([0-9]{1,4})$`)
-	volumeNamePattern = regexp.MustCompile(`^pvc-` + uuid + `$`)
-	contentPattern    = regexp.MustCompile(`^snapcontent-` + uuid + `$`)
+	namePattern       = regexp.MustCompile(`^(prov|del|exp|snap|sdl)-(` + uuid + `)-([0-9]{1,4})$`)
+	attachPattern     = regexp.MustCompile(`^(att|det)-(` + attachmentKey + `)-([0-9]{1,4})$`)
+	volumeNamePattern = regexp.MustCompile(`^pvc-(` + uuid + `)$`)
+	contentPattern    = regexp.MustCompile(`^snapcontent-(` + uuid + `)$`)
 )
 
 var prefixes = map[contract.Operation]string{
 	contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp",
 	contract.Snapshot: "snap", contract.DeleteSnapshot: "sdl",
+	contract.Attach: "att", contract.Detach: "det",
 }
 
 // Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>, and for
-// snapshots snap-<UID>-<n> or sdl-<UID>-<n>. It depends on the attempt alone. So of two dispatchers only one can create
+// snapshots snap-<UID>-<n> or sdl-<UID>-<n>. Those of attachments are att-<key>-<n> and det-<key>-<n>, with
+// contract.AttachmentKey. It depends on the attempt alone. So of two dispatchers only one can create
 // the pod, and the other goes on with it. The pod's token has this name too, by which the API server knows which volume
-// the pod may create. It has at most 46 bytes.
+// the pod may create. It has at most 54 bytes.
 func Name(operation contract.Operation, uid string, attempt int) string {
 	return fmt.Sprintf("%s-%s-%d", prefixes[operation], uid, attempt)
 }
@@ -39,6 +45,10 @@ func Name(operation contract.Operation, uid string, attempt int) string {
 // ParseName is the inverse of Name; ok is false for names that Name never makes.
 func ParseName(name string) (operation contract.Operation, uid string, attempt int, ok bool) {
 	parts := namePattern.FindStringSubmatch(name)
+	if parts == nil {
+		parts = attachPattern.FindStringSubmatch(name)
+	}
+
 	if parts == nil {
 		return "", "", 0, false
 	}
@@ -71,6 +81,11 @@ func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
 // OfSnapshot reports whether the operation is one on a snapshot.
 func OfSnapshot(operation contract.Operation) bool {
 	return operation == contract.Snapshot || operation == contract.DeleteSnapshot
+}
+
+// OfAttachment reports whether the operation is one on a VolumeAttachment.
+func OfAttachment(operation contract.Operation) bool {
+	return operation == contract.Attach || operation == contract.Detach
 }
 
 // SnapshotName is the name that a snapshot has to have on the backend, by the UID of its VolumeSnapshot.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -52,6 +53,17 @@ type Snapshotter interface {
 	// DeleteSnapshot removes the snapshot request.Snapshot.Name, whole or half made. After a nil error it is gone, or never was. volume
 	// is what it is a snapshot of, which need not exist any more. It is nil where no record says so.
 	DeleteSnapshot(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
+}
+
+// Attacher is a Provisioner of volumes that a node reaches only while the storage system lets it. Its methods are called only if the
+// class's ConfigMap has the key attachments: "true", for each VolumeAttachment that Kubernetes makes.
+type Attacher interface {
+	// Attach lets the node request.Attachment.Node reach the volume, by what its Connector says of it. It returns what the node side
+	// needs to know, which every administrator can read: no secrets. It is a success if the node reaches the volume already.
+	Attach(ctx context.Context, request Request, volume *corev1.PersistentVolume) (map[string]string, error)
+	// Detach takes the volume away from the node, which may have lost its power and still write once it has it back. After a nil error
+	// the node cannot. It is a success if it could not before.
+	Detach(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
 // Lister is a Provisioner whose storage can be audited. List is called only if the class's ConfigMap has the key listable: "true".
@@ -125,7 +137,7 @@ func Run(ctx context.Context, root string, p Provisioner) error {
 		return p.Delete(ctx, request, volume)
 	}
 	known := []string{string(contract.Provision), string(contract.Delete)}
-	for _, more := range optional(p) {
+	for _, more := range optional(root, p) {
 		if request.Operation == more.operation {
 			return more.do(ctx, request, volume)
 		}
@@ -140,14 +152,33 @@ type ability struct {
 	do        func(context.Context, Request, *corev1.PersistentVolume) error
 }
 
-func optional(p Provisioner) (abilities []ability) {
+func optional(root string, p Provisioner) (abilities []ability) {
 	if e, ok := p.(Expander); ok {
 		abilities = append(abilities, ability{contract.Expand, e.Expand})
 	}
 	if s, ok := p.(Snapshotter); ok {
 		abilities = append(abilities, ability{contract.Snapshot, s.Snapshot}, ability{contract.DeleteSnapshot, s.DeleteSnapshot})
 	}
+	if a, ok := p.(Attacher); ok {
+		attach := func(ctx context.Context, request Request, volume *corev1.PersistentVolume) error {
+			return publish(ctx, root, a, request, volume)
+		}
+		abilities = append(abilities, ability{contract.Attach, attach}, ability{contract.Detach, a.Detach})
+	}
 	return abilities
+}
+
+// publish attaches the volume, and writes what the node has to know of that into the VolumeAttachment.
+func publish(ctx context.Context, root string, a Attacher, request Request, volume *corev1.PersistentVolume) error {
+	client, err := bare.NewClient(root, rest.DefaultKubernetesUserAgent(), os.Stderr)
+	if err != nil {
+		return err
+	}
+	metadata, err := a.Attach(ctx, request, volume)
+	if err != nil {
+		return err
+	}
+	return bare.Publish(ctx, client, request, metadata)
 }
 
 func provision(ctx context.Context, root string, p Provisioner, request Request, skeleton *corev1.PersistentVolume) error {

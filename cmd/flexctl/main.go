@@ -66,7 +66,7 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
+	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newPublishCommand(root), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
 		newDirnameCommand(root), newCopyCommand(), newInstallCommand())
 	return cmd
 }

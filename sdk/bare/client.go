@@ -65,7 +65,7 @@ func apiServer() (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// Client creates PersistentVolumes. It has no other method.
+// Client creates PersistentVolumes, and writes into VolumeAttachments. It has no other method.
 type Client struct {
 	access Access
 	agent  string
@@ -99,17 +99,25 @@ func NewClient(root, agent string, warn io.Writer) (*Client, error) {
 // Create sends a PersistentVolume, of which the API server has to know every field. If it refuses it, the error is an
 // *Answer.
 func (c *Client) Create(ctx context.Context, volume []byte) error {
+	return c.send(ctx, http.MethodPost, "/api/v1/persistentvolumes?fieldValidation=Strict", "application/json", volume)
+}
+
+// patch sends a JSON patch.
+func (c *Client) patch(ctx context.Context, path string, patch []byte) error {
+	return c.send(ctx, http.MethodPatch, path, "application/json-patch+json", patch)
+}
+
+func (c *Client) send(ctx context.Context, method, path, contentType string, body []byte) error {
 	token, err := os.ReadFile(c.access.TokenFile)
 	if err != nil {
 		return fmt.Errorf("read the pod's token: %w", err)
 	}
-	const path = "/api/v1/persistentvolumes?fieldValidation=Strict"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.access.URL+path, bytes.NewReader(volume))
+	request, err := http.NewRequestWithContext(ctx, method, c.access.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	for name, value := range map[string]string{"Authorization": "Bearer " + strings.TrimSpace(string(token)), "User-Agent": c.agent,
-		"Content-Type": "application/json", "Accept": "application/json"} {
+		"Content-Type": contentType, "Accept": "application/json"} {
 		request.Header.Set(name, value)
 	}
 	response, err := c.http.Do(request)
@@ -118,14 +126,14 @@ func (c *Client) Create(ctx context.Context, volume []byte) error {
 	}
 	defer response.Body.Close()
 	c.showWarnings(response.Header)
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the API server's answer: %w", err)
 	case response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated:
 		return nil
 	}
-	return answerOf(response, body)
+	return answerOf(response, answer)
 }
 
 // showWarnings prints the Warning headers, such as: 299 - "the field is deprecated".

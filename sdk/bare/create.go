@@ -14,9 +14,14 @@ import (
 // Transient errors (429, 5xx, no connection, no response) are retried until ctx ends, and are a TryAgain error then. Every other error
 // that post returns as an *Answer is final.
 func Create(ctx context.Context, name string, post func(context.Context) error) (created bool, err error) {
+	return retry(ctx, "create persistentvolume "+name, post)
+}
+
+// retry sends a request until it has an answer that is not transient. done is false if the object exists already.
+func retry(ctx context.Context, what string, send func(context.Context) error) (done bool, err error) {
 	delay, last := 50*time.Millisecond, errors.New("no answer from the API server")
 	for {
-		err := post(ctx)
+		err := send(ctx)
 		var answer *Answer
 		switch {
 		case err == nil:
@@ -24,7 +29,7 @@ func Create(ctx context.Context, name string, post func(context.Context) error) 
 		case errors.As(err, &answer) && answer.Exists:
 			return false, nil
 		case !isTransient(err):
-			return false, fmt.Errorf("create persistentvolume %s: %w", name, err)
+			return false, fmt.Errorf("%s: %w", what, err)
 		case ctx.Err() == nil:
 			last = err // an error that is due to the end of ctx is less helpful
 		}
@@ -33,7 +38,7 @@ func Create(ctx context.Context, name string, post func(context.Context) error) 
 			wait = max(wait, answer.RetryAfter)
 		}
 		if !sleep(ctx, wait) {
-			return false, TryAgain(fmt.Errorf("create persistentvolume %s: %w: %w", name, context.Cause(ctx), last))
+			return false, TryAgain(fmt.Errorf("%s: %w: %w", what, context.Cause(ctx), last))
 		}
 		delay = min(2*delay, 5*time.Second)
 	}

@@ -30,7 +30,10 @@ func LoadRequest(root string) (contract.Request, error) {
 		return contract.Request{}, fmt.Errorf("read request %s: %w", file, err)
 	}
 	ofSnapshot := request.Operation == contract.Snapshot || request.Operation == contract.DeleteSnapshot
+	ofAttachment := request.Operation == contract.Attach || request.Operation == contract.Detach
 	switch {
+	case ofAttachment && (request.Attachment == nil || request.Attachment.Name == "" || request.Attachment.UID == ""):
+		return contract.Request{}, fmt.Errorf("read request %s: attachment.name or attachment.uid is missing", file)
 	case ofSnapshot && (request.Snapshot == nil || request.Snapshot.Name == ""):
 		return contract.Request{}, fmt.Errorf("read request %s: snapshot.name is missing", file)
 	case request.VolumeName == "" && request.Operation != contract.List && request.Operation != contract.DeleteSnapshot:

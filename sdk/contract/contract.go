@@ -183,6 +183,9 @@ const (
 	AnnModeChange = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
 )
 
+// AttachmentFinalizer keeps a VolumeAttachment, once a pod may have attached its volume, until a pod has detached it.
+const AttachmentFinalizer = Prefix + "attachment"
+
 // ProvisionedBy is the annotation that names a volume's provisioner to Kubernetes and to sig-storage-lib-external-provisioner. Nobody
 // deletes a volume without it. It has to be there before the volume is released.
 const ProvisionedBy = "pv.kubernetes.io/provisioned-by"

@@ -23,6 +23,10 @@ const (
 	// says that they support it. Request.Snapshot names the snapshot.
 	Snapshot       Operation = "snapshot"
 	DeleteSnapshot Operation = "delete-snapshot"
+	// Attach lets one node reach a volume, and Detach takes the volume away from it. They are requested only of classes whose
+	// ConfigMap says that they support it. Request.Attachment names the node, which need not exist any more.
+	Attach Operation = "attach"
+	Detach Operation = "detach"
 )
 
 // Request is the content of RequestFile, as JSON. Fields are only ever added.
@@ -66,6 +70,8 @@ type Request struct {
 	// Snapshot is the snapshot to take or to remove, nil for every other operation. VolumeName is then the volume that it is of. It
 	// is empty for the removal of a snapshot of which no record says so: an administrator made its object by hand.
 	Snapshot *SnapshotRequest `json:"snapshot,omitempty"`
+	// Attachment is the node that is to reach the volume, or no longer, nil for every other operation.
+	Attachment *AttachmentRequest `json:"attachment,omitempty"`
 	// AllowedTopologies are the class's. The volume has to be reachable from the nodes that match one of these terms. A term
 	// matches a node whose label of each key has one of the values. Empty means all nodes.
 	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
@@ -103,12 +109,34 @@ type SnapshotRequest struct {
 	UID            string `json:"uid"`
 }
 
-// KeyUID is the UID in the names of the request's pods: the claim's, or for a snapshot that of SnapshotRequest.
+// AttachmentRequest is a VolumeAttachment: one volume on one node.
+type AttachmentRequest struct {
+	// Name and UID are those of the VolumeAttachment.
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+	// Node is the name of the node. Kubernetes has no other name for it that lasts.
+	Node string `json:"node"`
+	// Connector is what the node says of itself, as ParseConnector reads it. It is empty for a detach if no attempt to attach
+	// had one: nothing was attached then.
+	Connector string `json:"connector,omitempty"`
+}
+
+// KeyUID is what the names of the request's pods have in common: the claim's UID, or for a snapshot that of SnapshotRequest. For an
+// attachment it is AttachmentKey.
 func (r Request) KeyUID() string {
-	if r.Snapshot != nil {
+	switch {
+	case r.Snapshot != nil:
 		return r.Snapshot.UID
+	case r.Attachment != nil:
+		return AttachmentKey(r.Claim.UID, r.Attachment.UID)
 	}
 	return r.Claim.UID
+}
+
+// AttachmentKey is the UID of the claim that a volume was made for, and the first 8 digits of a VolumeAttachment's. Admission policies
+// read from the name of a pod which volume it is for, and which attachment of that volume.
+func AttachmentKey(claimUID, attachmentUID string) string {
+	return claimUID + "-" + attachmentUID[:min(8, len(attachmentUID))]
 }
 
 // Claim names the claim that a volume is for.
@@ -165,6 +193,10 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 	if r.Snapshot != nil {
 		snapshot = r.Snapshot.Name
 	}
+	attachment := AttachmentRequest{}
+	if r.Attachment != nil {
+		attachment = *r.Attachment
+	}
 	env := []EnvVar{
 		{"FLEX_OPERATION", string(r.Operation)},
 		{"FLEX_ATTEMPT", strconv.Itoa(r.Attempt)},
@@ -182,6 +214,8 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_SOURCE_PV_NAME", source},
 		{"FLEX_SOURCE_SNAPSHOT", sourceSnapshot},
 		{"FLEX_SNAPSHOT_NAME", snapshot},
+		{"FLEX_ATTACH_NODE", attachment.Node},
+		{"FLEX_CONNECTOR", attachment.Connector},
 		{"FLEX_USERNAME", r.Username},
 		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
 		{"FLEX_TIMEOUT_SECONDS", strconv.FormatInt(r.TimeoutSeconds, 10)},
