@@ -168,6 +168,8 @@ func (p tenants) run(pod *corev1.Pod) {
 		return
 	case op == contract.Provision && kind == ".fails":
 		code = 1
+	case podspec.OfAttachment(op):
+		code = p.attaches(pod)
 	case op == contract.Provision:
 		volume := &corev1.PersistentVolume{}
 		if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), volume); err != nil {
@@ -183,6 +185,9 @@ func (p tenants) run(pod *corev1.Pod) {
 			volume.Spec.Local = &corev1.LocalVolumeSource{Path: "/data"}
 			volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node1"}}}}}}}
+		case ".attached", ".loop":
+			volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: contract.SnapshotDriver("p"), VolumeHandle: volume.Name,
+				VolumeAttributes: map[string]string{contract.AttributeStager: map[string]string{".attached": "iscsi", ".loop": "loop"}[kind]}}
 		case ".csi":
 			volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "example.com", VolumeHandle: "volume-" + uid}
 		default:

@@ -301,9 +301,9 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 	return []Finding{{Pod, name, whyLeft(pod, outcome), release("pod", pod), pod}}
 }
 
-// unread reports whether nobody knows who waits for a pod of the operation.
+// unread reports whether nobody knows who waits for a pod of the operation. VolumeAttachments are not read.
 func (s State) unread(op contract.Operation) bool {
-	return s.Snapshots == nil && podspec.OfSnapshot(op)
+	return s.Snapshots == nil && podspec.OfSnapshot(op) || podspec.OfAttachment(op)
 }
 
 // deletion is the command that deletes an object, and release the one that takes the dispatcher's finalizer off it

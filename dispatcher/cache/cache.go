@@ -39,13 +39,15 @@ const (
 	byNobody   = "class-without-provisioner"
 	byStorage  = "storage-by-hand"
 	byUID      = "uid"
+	byVolume   = "attached-volume"
 )
 
 // Cache is the dispatcher's view of the cluster. Pods are those that have the label claim-uid. PodEvents are warnings
 // about pods of the provisioners' namespace, Stop is the ConfigMap that stops deletions, and Revisions are the saved
-// versions of provisioner ConfigMaps. Saved are the saved pods, which have the label claim-uid too.
+// versions of provisioner ConfigMaps. Saved are the saved pods, which have the label claim-uid too. Attachments are all
+// VolumeAttachments, of which those of other drivers have no more than a name.
 type Cache struct {
-	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions, Saved cache.SharedIndexInformer
+	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions, Saved, Attachments cache.SharedIndexInformer
 
 	namespace, provisioner string
 	// snapshots is nil until the objects of snapshots can be read: see ServeSnapshots.
@@ -56,7 +58,7 @@ type Cache struct {
 // New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the
 // dispatcher serves.
 func New(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*Cache, error) {
-	t := &transformer{key: key, namespace: namespace}
+	t := &transformer{key: key, namespace: namespace, driver: contract.SnapshotDriver(provisioner)}
 	keep := informers.WithTransform(t.transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	pods := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
@@ -89,7 +91,9 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		PodEvents:  pods(fieldsOf(podWarnings)).Core().V1().Events().Informer(),
 		Revisions:  pods(labels("type=provisioner-config")).Apps().V1().ControllerRevisions().Informer(),
 		Saved:      pods(labels(contract.LabelClaimUID)).Apps().V1().ControllerRevisions().Informer(),
-		namespace:  namespace, provisioner: provisioner, key: key,
+
+		Attachments: cluster.Storage().V1().VolumeAttachments().Informer(),
+		namespace:   namespace, provisioner: provisioner, key: key,
 	}
 
 	for _, index := range []struct {
@@ -105,6 +109,8 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		{c.Pods, byCopied, func(obj any) string { return observed.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Pods, byRestored, func(obj any) string { return observed.RestoredSnapshot(obj.(*corev1.Pod)) }},
 		{c.Claims, bySnapshot, restoredFrom},
+		{c.Attachments, byUID, attachmentKey},
+		{c.Attachments, byVolume, attachedVolume},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.Volumes, byNobody, withoutProvisioner},
 		{c.Volumes, byStorage, func(obj any) string { return observed.StorageByHand(obj.(*corev1.PersistentVolume)) }},
@@ -182,7 +188,7 @@ func withoutProvisioner(obj any) string {
 // Informers are all of them.
 func (c *Cache) Informers() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents,
-		c.Revisions, c.Saved}
+		c.Revisions, c.Saved, c.Attachments}
 }
 
 // Claim is the claim with the UID, or nil.

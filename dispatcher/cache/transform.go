@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,6 +29,8 @@ type transformer struct {
 	key podspec.RecordKey
 	// namespace is that of the pods, which mount claims of it.
 	namespace string
+	// driver is that of the VolumeAttachments that are served.
+	driver string
 
 	sizes internTable[size, corev1.ResourceList]
 	maps  internTable[string, map[string]string] // annotations, by a text of all keys and values
@@ -49,6 +52,8 @@ func (t *transformer) transform(obj any) (any, error) {
 		t.event(o)
 	case *appsv1.ControllerRevision:
 		saved(o)
+	case *storagev1.VolumeAttachment:
+		t.attachment(o)
 	}
 
 	return obj, nil

@@ -133,6 +133,7 @@ func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 		{c.Cache.Saved, on(c.savedChanged)},
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
+		{c.Cache.Attachments, on(c.attachmentChanged)},
 	} {
 		registration, err := h.informer.AddEventHandler(handlerOf(h.changed))
 		if err != nil {
@@ -255,6 +256,10 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 		}
 
 		c.enqueue(uid, claimNamespace(v))
+	}
+
+	for _, va := range c.Cache.AttachmentsOf(v) {
+		c.attachmentChanged(va, false)
 	}
 
 	if ref := v.Spec.ClaimRef; ref != nil {

@@ -26,10 +26,12 @@ func (c *Controller) observeDeletions(s *observed.Claim) {
 	}
 
 	s.SetSuccessor(c.Cache.ClaimNamed)
-	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User, s.SameStorage = 0, 0, "", nil, nil
-	if !s.Released() {
+	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User, s.SameStorage, s.AttachedTo = 0, 0, "", nil, nil, nil
+	if s.Attachment != nil || !s.Released() {
 		return
 	}
+
+	s.AttachedTo = c.attachedTo(s)
 
 	s.SetCopiedBy(c.Cache.Copying(s.Volume.Name))
 	if s.CopiedBy == "" {

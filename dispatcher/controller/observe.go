@@ -29,6 +29,7 @@ func (c *Controller) observe(class, uid string) *observed.Claim {
 	c.Cache.Observe(s)
 	c.setPods(s, c.Cache.PodsOf(uid), c.Cache.SavedOf(uid))
 	s.SetSnapshot(c.observeSnapshot(s))
+	s.SetAttachment(c.observeAttachment(s))
 	c.observeSource(s)
 
 	s.ClassName = s.ClassByObjects(class)

@@ -198,8 +198,11 @@ func (c *Controller) acquireSlot(s *observed.Claim, p *planned) {
 
 // confirmPlan reads from the API server what the plan relies on.
 func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p planned) error {
-	if s.Snapshot != nil {
+	switch {
+	case s.Snapshot != nil:
 		return c.confirmSnapshot(ctx, s)
+	case s.Attachment != nil:
+		return c.confirmAttachment(ctx, s)
 	}
 
 	if p.Confirm == reconcile.Volume {
@@ -276,6 +279,8 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 	case reconcile.CreateContent, reconcile.RecordContent, reconcile.SetContentReady, reconcile.SetContentError,
 		reconcile.FinishContent, reconcile.ReleaseContent:
 		err = c.changeContent(ctx, s, action)
+	case reconcile.KeepAttachment, reconcile.SetAttached, reconcile.SetAttachmentError, reconcile.ReleaseAttachment:
+		err = c.changeAttachment(ctx, s, action)
 	default:
 		err = c.changeVolume(ctx, s, action)
 	}

@@ -69,7 +69,7 @@ func For(op contract.Operation, claim *corev1.PersistentVolumeClaim, volume *cor
 		return OnSnapshot
 	case op == contract.DeleteSnapshot:
 		return OnContent
-	case op == contract.Delete && volume != nil:
+	case (op == contract.Delete || podspec.OfAttachment(op)) && volume != nil:
 		return OnVolume
 	case claim == nil:
 		return OnPod
@@ -115,6 +115,9 @@ const (
 	ReasonSnapshotNotReady podspec.Reason = "SnapshotNotReady"
 	ReasonSnapshotRefused  podspec.Reason = "SnapshotRefused"
 	ReasonSnapshotTaken    podspec.Reason = "SnapshotTaken"
+	ReasonAttachWaits      podspec.Reason = "AttachmentWaits"
+	ReasonAttachRefused    podspec.Reason = "AttachmentRefused"
+	ReasonStillAttached    podspec.Reason = "VolumeAttached"
 )
 
 // BindPods is the remedy where RBAC lets provisioner pods create no volume.
@@ -236,6 +239,12 @@ func SnapshotLeft(handle string, pod *corev1.Pod) Event {
 		Message: fmt.Sprintf("the VolumeSnapshotContent of snapshot %s is gone, and no pod removed the snapshot: "+
 			"somebody took its finalizer off; look for it on the storage of class %s, and remove it by hand", handle,
 			pod.Annotations[contract.AnnClass])}
+}
+
+// AttachmentWaits says why no pod attaches a volume to a node, or detaches it.
+func AttachmentWaits(reason podspec.Reason, node, why string) Event {
+	return Event{On: OnVolume, Warning: true, Reason: reason, Key: "attachment/" + node + "/" + string(reason) + "/" + why,
+		Message: why}
 }
 
 // ContentLeft says that nobody deletes a content whose VolumeSnapshot is gone.

@@ -282,7 +282,8 @@ func (s *Claim) LateUntil(provisions []Attempt) (until time.Time) {
 			late = longest
 		}
 
-		madeVolume := s.Volume != nil && s.Snapshot == nil && i == len(provisions)-1
+		ofClaim := s.Snapshot == nil && s.Attachment == nil
+		madeVolume := s.Volume != nil && ofClaim && i == len(provisions)-1
 		if a.Outcome.Killed() && !madeVolume {
 			late = latest(late, s.endedBy(a).Add(lateRequest))
 		}

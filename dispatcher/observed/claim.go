@@ -45,6 +45,11 @@ type Claim struct {
 	// Snapshot is the snapshot that is served under this UID, nil for a claim. With it there is no Claim, and Volume is
 	// the one that the snapshot is of. SetSnapshot sets it.
 	Snapshot *Snapshot
+	// Attachment is the VolumeAttachment that is served under this UID, nil for a claim. With it there is no Claim, and
+	// Volume is the one that it names. SetAttachment sets it.
+	Attachment *Attachment
+	// AttachedTo are the nodes that Kubernetes has attached the released volume to, or is about to.
+	AttachedTo []string
 	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
 	Attempts []Attempt
 	// Retained are the pods whose outcome has been acted on. They stay for their logs, or to keep their names taken.
@@ -243,8 +248,11 @@ func (s *Claim) Pending() bool {
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
 func (s *Claim) UserWaits() bool {
-	if s.Snapshot != nil {
+	switch {
+	case s.Snapshot != nil:
 		return s.Snapshot.Content != nil && DueContent(s.Snapshot.Content, s.Snapshot.Driver)
+	case s.Attachment != nil:
+		return s.Attachment.Object != nil && DueAttachment(s.Attachment.Object)
 	}
 
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)

@@ -190,8 +190,11 @@ func (s *Claim) RecordLost() bool {
 // acted on comes first, which the dispatcher wrote. The volume's class counts once a claim is bound to it, whatever
 // the claim's own is (an adopted volume may have another), and once its claim is gone.
 func (s *Claim) ClassByObjects(otherwise string) string {
-	if s.Snapshot != nil && s.snapshotClass() != "" {
+	switch {
+	case s.Snapshot != nil && s.snapshotClass() != "":
 		return s.snapshotClass()
+	case s.Attachment != nil && s.Volume != nil:
+		return podspec.ClassOf(s.Volume)
 	}
 
 	if newest, ok := Last(s.Of(contract.Provision)); ok && newest.Pod.Annotations[contract.AnnClass] != "" {

@@ -62,6 +62,8 @@ func (s *Claim) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, err
 		s.annotateDelete(pod, contract.Provision)
 	case contract.DeleteSnapshot:
 		s.annotateDelete(pod, contract.Snapshot)
+	case contract.Detach:
+		s.annotateDelete(pod, contract.Attach)
 	}
 
 	return pod, nil
@@ -88,7 +90,7 @@ func (s *Claim) annotateDelete(pod *corev1.Pod, makes contract.Operation) {
 // earlier attempts asked for, or "true" where that time is over.
 func (s *Claim) suspect(op contract.Operation) string {
 	makes := contract.Provision
-	if op == contract.Snapshot {
+	if op == contract.Snapshot || op == contract.Attach {
 		makes = op
 	}
 
@@ -119,6 +121,9 @@ func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	case podspec.OfSnapshot(spec.Op):
 		a.Volume = s.Volume
 		a.Request, err = s.snapshotRequest()
+	case podspec.OfAttachment(spec.Op):
+		a.Volume = s.Volume
+		a.Request, err = s.attachmentRequest(spec.MadeBy)
 	case s.Volume != nil:
 		a.Volume = s.Volume
 		a.Request, err = s.volumeRequest()

@@ -126,6 +126,10 @@ func releasedRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 		return NoProof, events.ReasonCopied, s.CopiedBy + " copies the volume; its storage is removed after that"
 	}
 
+	if why := attachedTo(s); why != "" {
+		return NoProof, events.ReasonStillAttached, why
+	}
+
 	if s.Volume.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
 	}

@@ -20,7 +20,7 @@ func Delayed(s *observed.Claim) (failed observed.Attempt, until time.Time, ok bo
 	}
 
 	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision, contract.Snapshot,
-		contract.DeleteSnapshot} {
+		contract.DeleteSnapshot, contract.Attach, contract.Detach} {
 		latest, known := s.Latest(op)
 		if !known {
 			continue

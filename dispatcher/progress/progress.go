@@ -75,6 +75,10 @@ func Served(s *observed.Claim, op string) bool {
 		return s.Snapshot != nil && s.Snapshot.Content != nil && podspec.ContentReady(s.Snapshot.Content)
 	case string(contract.DeleteSnapshot):
 		return s.Snapshot == nil || s.Snapshot.Content == nil
+	case string(contract.Attach):
+		return s.Attachment != nil && s.Attachment.Object != nil && s.Attachment.Object.Status.Attached
+	case string(contract.Detach):
+		return s.Attachment == nil || s.Attachment.Object == nil || !s.Attachment.Kept()
 	case string(contract.Provision):
 		return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
 	case string(contract.Delete):
@@ -92,6 +96,8 @@ func operation(s *observed.Claim) (op string, since time.Time) {
 	switch {
 	case s.Snapshot != nil:
 		return snapshotOperation(s.Snapshot)
+	case s.Attachment != nil:
+		return attachmentOperation(s.Attachment)
 	case s.Volume == nil:
 		return operationWithoutVolume(s, s.Of(contract.Provision))
 	}
@@ -134,6 +140,18 @@ func snapshotOperation(of *observed.Snapshot) (op string, since time.Time) {
 	}
 
 	return string(contract.Snapshot), content.CreationTimestamp.Time
+}
+
+// attachmentOperation is operation for a VolumeAttachment.
+func attachmentOperation(of *observed.Attachment) (op string, since time.Time) {
+	switch {
+	case of.Object == nil || !observed.DueAttachment(of.Object):
+		return "", since
+	case of.Object.DeletionTimestamp != nil:
+		return string(contract.Detach), of.Since()
+	}
+
+	return string(contract.Attach), of.Since()
 }
 
 // operationWithoutVolume is operation where no volume exists. Pods of an undo that has succeeded prove only that

@@ -180,6 +180,33 @@ func (r Reader) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return found(node, err, "node", name)
 }
 
+// Attachment is the VolumeAttachment of a name.
+func (r Reader) Attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	va, err := r.Client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+	return found(va, err, "VolumeAttachment", name)
+}
+
+// Connector is what the CSI driver of a name says of itself on a node, empty where the node has no such driver.
+func (r Reader) Connector(ctx context.Context, node, driver string) (string, error) {
+	if faults := validation.IsDNS1123Subdomain(node); len(faults) > 0 {
+		return "", nil
+	}
+
+	of, err := r.Client.StorageV1().CSINodes().Get(ctx, node, metav1.GetOptions{})
+	of, err = found(of, err, "CSINode", node)
+	if of == nil {
+		return "", err
+	}
+
+	for _, d := range of.Spec.Drivers {
+		if d.Name == driver {
+			return d.NodeID, nil
+		}
+	}
+
+	return "", nil
+}
+
 // ConfigMap is the ConfigMap of a name in the provisioners' namespace.
 func (r Reader) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	cm, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, name, metav1.GetOptions{})

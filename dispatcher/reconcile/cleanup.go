@@ -142,7 +142,7 @@ func keepFor(s *observed.Claim, a observed.Attempt) time.Duration {
 
 // nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits;
 // the first while another one runs, whatever has become of the claim or its class since; and the first of deletes, or
-// of a snapshot's attempts, that have not come to an end. A dispatcher that knows of none of them finds the name taken.
+// of the attempts of a snapshot or attachment, that have not come to an end. A dispatcher that knows of none of them finds the name taken.
 func nameNeeded(s *observed.Claim, a observed.Attempt) bool {
 	first := a.Number == 0
 	if s.Pending() && (first || s.Newest(a)) {
@@ -151,7 +151,8 @@ func nameNeeded(s *observed.Claim, a observed.Attempt) bool {
 
 	attempts := s.Of(a.Op)
 	_, runs := observed.Unfinished(attempts)
-	unended := (a.Op == contract.Delete || podspec.OfSnapshot(a.Op)) && len(attempts) > 0
+	byRecord := a.Op == contract.Delete || podspec.OfSnapshot(a.Op) || podspec.OfAttachment(a.Op)
+	unended := byRecord && len(attempts) > 0
 
 	return first && (runs || unended)
 }

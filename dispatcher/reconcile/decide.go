@@ -22,8 +22,11 @@ type attempts struct{ provisions, deletes, expands []observed.Attempt }
 // Without a volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed
 // before their pods are.
 func Decide(s *observed.Claim) Plan {
-	if s.Snapshot != nil {
+	switch {
+	case s.Snapshot != nil:
 		return decideSnapshot(s)
+	case s.Attachment != nil:
+		return decideAttachment(s)
 	}
 
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})

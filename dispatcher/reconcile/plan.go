@@ -71,6 +71,15 @@ type (
 	FinishContent struct{}
 	// ReleaseContent takes the finalizer off a content that is being deleted, whose snapshot is gone or stays.
 	ReleaseContent struct{}
+	// KeepAttachment puts the finalizer on a VolumeAttachment, before the first pod that attaches its volume, and what
+	// the node says of itself.
+	KeepAttachment struct{}
+	// SetAttached writes into the status of a VolumeAttachment that the node can reach the volume.
+	SetAttached struct{}
+	// SetAttachmentError writes into its status why it cannot, or still can.
+	SetAttachmentError struct{ Message string }
+	// ReleaseAttachment takes the finalizer off a VolumeAttachment whose volume is detached.
+	ReleaseAttachment struct{}
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
@@ -138,6 +147,10 @@ func (SetContentReady) priority() int     { return 0 }
 func (SetContentError) priority() int     { return 0 }
 func (FinishContent) priority() int       { return 0 }
 func (ReleaseContent) priority() int      { return 7 }
+func (KeepAttachment) priority() int      { return 0 }
+func (SetAttached) priority() int         { return 0 }
+func (SetAttachmentError) priority() int  { return 0 }
+func (ReleaseAttachment) priority() int   { return 7 }
 func (RepairVolume) priority() int        { return 0 }
 func (SetFinalizer) priority() int        { return 0 }
 func (SetNodeGone) priority() int         { return 1 }

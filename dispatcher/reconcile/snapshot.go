@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
@@ -235,19 +236,21 @@ func (p *Plan) snapshotWaits(s *observed.Claim, reason podspec.Reason, why strin
 
 // sayError writes the plan's last warning into the content's status, once.
 func (p *Plan) sayError(s *observed.Claim) {
-	for i := len(p.Events) - 1; i >= 0; i-- {
-		e := p.Events[i]
-		if !e.Warning {
-			continue
-		}
-
-		message := podspec.EventMessage(e.Message)
-		if message != observed.ContentError(s.Snapshot.Content) {
-			p.do(SetContentError{message})
-		}
-
-		return
+	message := p.lastWarning()
+	if message != "" && message != observed.ContentError(s.Snapshot.Content) {
+		p.do(SetContentError{message})
 	}
+}
+
+// lastWarning is what the plan's last warning says, empty for none.
+func (p *Plan) lastWarning() string {
+	for _, e := range slices.Backward(p.Events) {
+		if e.Warning {
+			return podspec.EventMessage(e.Message)
+		}
+	}
+
+	return ""
 }
 
 // finishSnapshot is for a snapshot that exists. Its pods are not needed any more.
@@ -327,12 +330,13 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 	}
 }
 
-// awaitUnneeded is for a pod of a content that is being deleted, or whose VolumeSnapshot is gone. One that takes the
-// snapshot is stopped if it certainly does not run.
+// awaitUnneeded is for a pod of an object that is being deleted, or is gone. One that makes what nobody asks for any more
+// is stopped if it certainly does not run.
 func (p *Plan) awaitUnneeded(s *observed.Claim, a observed.Attempt) {
 	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
 	idle := a.Pod.Spec.NodeName == "" || stuck
-	if a.Op == contract.Snapshot && idle {
+	makes := a.Op == contract.Snapshot || a.Op == contract.Attach
+	if makes && idle {
 		p.Confirm = Everything
 		p.stop(a)
 

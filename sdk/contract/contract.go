@@ -183,8 +183,19 @@ const (
 	AnnModeChange = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
 )
 
-// AttachmentFinalizer keeps a VolumeAttachment, once a pod may have attached its volume, until a pod has detached it.
-const AttachmentFinalizer = Prefix + "attachment"
+// AttachmentFinalizer keeps a VolumeAttachment, once a pod may have attached its volume, until a pod has detached it. AnnConnector comes
+// with it: what the node says of itself, which a detach needs when the node is gone.
+const (
+	AttachmentFinalizer = Prefix + "attachment"
+	AnnConnector        = Prefix + "connector"
+)
+
+// AttributeStager is the attribute of a volume of flex-node that says which of its stagers stages the volume. StagerLoop needs nobody to
+// attach the volume. Every other one needs what an attach publishes.
+const (
+	AttributeStager = "stager"
+	StagerLoop      = "loop"
+)
 
 // ProvisionedBy is the annotation that names a volume's provisioner to Kubernetes and to sig-storage-lib-external-provisioner. Nobody
 // deletes a volume without it. It has to be there before the volume is released.

@@ -97,7 +97,8 @@ func (o *Objects) pendingUIDs() []string {
 		}
 	}
 	for _, pod := range o.Pods {
-		if _, uid, _, ours := podspec.ParseName(pod.Name); ours && !podspec.Handled(pod) {
+		op, uid, _, ours := podspec.ParseName(pod.Name)
+		if ours && !podspec.OfAttachment(op) && !podspec.Handled(pod) {
 			uids[o.holderOf(uid)] = true
 		}
 	}

@@ -36,6 +36,9 @@ const (
 	Revisions  = "controllerrevisions"
 	Namespaces = "namespaces"
 	Nodes      = "nodes"
+	CSINodes   = "csinodes"
+	// Attachments is Kubernetes' order to its attachers.
+	Attachments = "volumeattachments"
 	// Those of the CustomResourceDefinitions of snapshots.
 	Snapshots        = "volumesnapshots"
 	SnapshotContents = "volumesnapshotcontents"
@@ -156,8 +159,14 @@ func kinds() map[string]*kind {
 		}
 		return errors.New("spec.source: source is immutable")
 	}
+	attachments := of[storagev1.VolumeAttachment]("storage.k8s.io", "v1", Attachments, "VolumeAttachment")
+	attachments.status = func(to, from Object) {
+		to.(*storagev1.VolumeAttachment).Status = from.(*storagev1.VolumeAttachment).Status
+	}
+	attachments.created = func(o Object) { o.(*storagev1.VolumeAttachment).Status = storagev1.VolumeAttachmentStatus{} }
 	table := map[string]*kind{}
-	for _, k := range []*kind{pods, claims, volumes, events, snapshots, contents,
+	for _, k := range []*kind{pods, claims, volumes, events, snapshots, contents, attachments,
+		of[storagev1.CSINode]("storage.k8s.io", "v1", CSINodes, "CSINode"),
 		of[snapshotv1.VolumeSnapshotClass](snapshotv1.GroupName, "v1", SnapshotClasses, "VolumeSnapshotClass"),
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
