@@ -56,7 +56,7 @@ func TestEveryKey(t *testing.T) {
 	cm := readCases(t)["every-key"]
 	for _, key := range reserved {
 		_, there := cm.Data[key.name]
-		apart := key.name == keyStorageClass || key.name == keyExpandable || key.name == keyListable || key.name == keySnapshots
+		apart := slices.Contains([]string{keyStorageClass, keyExpandable, keyListable, keySnapshots, keyAttachments}, key.name)
 		if there == apart {
 			t.Errorf("every-key/configmap.yaml has the key %s: %t", key.name, there)
 		}

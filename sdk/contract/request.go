@@ -193,10 +193,6 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 	if r.Snapshot != nil {
 		snapshot = r.Snapshot.Name
 	}
-	attachment := AttachmentRequest{}
-	if r.Attachment != nil {
-		attachment = *r.Attachment
-	}
 	env := []EnvVar{
 		{"FLEX_OPERATION", string(r.Operation)},
 		{"FLEX_ATTEMPT", strconv.Itoa(r.Attempt)},
@@ -214,14 +210,15 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_SOURCE_PV_NAME", source},
 		{"FLEX_SOURCE_SNAPSHOT", sourceSnapshot},
 		{"FLEX_SNAPSHOT_NAME", snapshot},
-		{"FLEX_ATTACH_NODE", attachment.Node},
-		{"FLEX_CONNECTOR", attachment.Connector},
 		{"FLEX_USERNAME", r.Username},
 		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
 		{"FLEX_TIMEOUT_SECONDS", strconv.FormatInt(r.TimeoutSeconds, 10)},
 		{"FLEX_SERVICE_ACCOUNT", r.ServiceAccount},
 		{"FLEX_TOKEN_FILE", TokenFile},
 		{"FLEX_KUBE_API", kubeAPI},
+	}
+	if r.Attachment != nil {
+		env = append(env, EnvVar{"FLEX_ATTACH_NODE", r.Attachment.Node}, EnvVar{"FLEX_CONNECTOR", r.Attachment.Connector})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.ClaimLabels)) {
 		env = append(env, EnvVar{ClaimTextEnvName(ClaimLabelEnv, name), r.ClaimLabels[name]})
