@@ -14,7 +14,8 @@ import (
 const author = "docs/writing-a-provisioner.md"
 
 func TestEnvironment(t *testing.T) {
-	pod, err := podspec.Build(podspec.Attempt{Config: &configmaps.Config{}, Request: contract.Request{Operation: contract.Provision}}, podspec.Cluster{})
+	request := contract.Request{Operation: contract.Attach, Attachment: &contract.AttachmentRequest{}}
+	pod, err := podspec.Build(podspec.Attempt{Config: &configmaps.Config{}, Request: request}, podspec.Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
