@@ -1,7 +1,7 @@
 // Package allowlist reads the ConfigMap with which administrators allow what a provisioner's pods may do and create.
 //
-// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps, and must never read
-// or write a cluster. The admission policies enforce the lines, and this package reads them by the same rules.
+// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps and sdk/contract, and must
+// never read or write a cluster. The admission policies enforce the lines, and this package reads them by the same rules.
 package allowlist
 
 import (
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Name is the ConfigMap's, in the dispatcher's namespace.
@@ -74,8 +75,9 @@ func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 		{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"},
 	}
 	staged := len(l.items("stagers")) > 0
-	if staged && len(l.items("pathPrefixes")) == 0 {
-		lack("pathPrefixes", "is missing: volumes of flex-node need it")
+	ofImages := slices.Contains(l.items("stagers"), contract.StagerLoop)
+	if ofImages && len(l.items("pathPrefixes")) == 0 {
+		lack("pathPrefixes", "is missing: images of flex-node need it")
 	}
 
 	for _, need := range needs {

@@ -66,7 +66,7 @@ func TestLacks(t *testing.T) {
 		{with("storageClasses", "gold, silver"), configmaps.Config{}, "[]"},
 		{nil, configmaps.Config{}, "[{storageClasses does not have silver: its pods may create no volume} {volumeTypes is missing: its pods may create no volume}]"},
 		{with("volumeTypes", "csi"), configmaps.Config{}, "[{csiDrivers is missing: volumes of type csi need it}]"},
-		{with("stagers", "loop"), configmaps.Config{}, "[{pathPrefixes is missing: volumes of flex-node need it}]"},
+		{with("stagers", "loop"), configmaps.Config{}, "[{pathPrefixes is missing: images of flex-node need it}]"},
 		{with("hostPaths", "/srv/, /mnt:ro"), configmaps.Config{HostPaths: []configmaps.HostPath{{Path: "/srv"}, {Path: "/srv", ReadOnly: true}, {Path: "/mnt", ReadOnly: true}}}, "[]"},
 		{with("hostPaths", "/srv, /mnt:ro"), configmaps.Config{HostPaths: []configmaps.HostPath{{Path: "/srv/a"}, {Path: "/mnt"}, {Path: "/opt", ReadOnly: true}}},
 			"[{hostPaths does not have /srv/a, which host-path asks for} {hostPaths does not have /mnt, which host-path asks for} {hostPaths does not have /opt:ro, which host-path asks for}]"},

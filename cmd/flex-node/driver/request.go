@@ -9,6 +9,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Volume is what a request asks to be staged.
@@ -40,9 +42,9 @@ func (v Volume) noun() string {
 
 // Attributes of a volume.
 const (
-	attributeStager    = "stager"
+	attributeStager    = contract.AttributeStager
 	attributeDirectory = "directory"
-	stagerLoop         = "loop"
+	stagerLoop         = contract.StagerLoop
 	stagerISCSI        = "iscsi"
 	// ephemeral is what the kubelet says of a volume that a pod's author wrote.
 	ephemeral = "csi.storage.k8s.io/ephemeral"
