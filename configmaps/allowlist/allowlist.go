@@ -1,7 +1,8 @@
 // Package allowlist reads the ConfigMap with which administrators allow what a provisioner's pods may do and create.
 //
-// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps and sdk/contract, and must
-// never read or write a cluster. The admission policies enforce the lines, and this package reads them by the same rules.
+// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps and sdk/contract, and
+// must never read or write a cluster. The admission policies enforce the lines, and this package reads them by the same
+// rules.
 package allowlist
 
 import (
