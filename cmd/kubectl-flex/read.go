@@ -54,7 +54,7 @@ type step func(r reader, ctx context.Context, namespace string) error
 var (
 	ofNames = []step{reader.dispatcher, reader.claims, reader.volumes, reader.classes, reader.nodes, reader.pods, reader.configMaps,
 		reader.revisions, reader.allowList, reader.snapshots}
-	everything = append(ofNames, reader.policies, reader.events)
+	everything = append(ofNames, reader.policies, reader.events, reader.attachments)
 )
 
 // read reads objects of the cluster.
@@ -151,6 +151,22 @@ func (r reader) claims(ctx context.Context, namespace string) error {
 func (r reader) volumes(ctx context.Context, _ string) error {
 	list, err := r.client.CoreV1().PersistentVolumes().List(ctx, r.lists)
 	return keep(r, &r.o.Volumes, inspect.Volumes, "list persistentvolumes", list.Items, err)
+}
+
+// attachments reads the VolumeAttachments. Whoever may not is told less, and their absence hides nothing of a claim.
+func (r reader) attachments(ctx context.Context, _ string) error {
+	list, err := r.client.StorageV1().VolumeAttachments().List(ctx, r.lists)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+
+	if err != nil {
+		return fmt.Errorf("read VolumeAttachments: %w", err)
+	}
+
+	r.o.Attachments = pointers(list.Items)
+
+	return nil
 }
 
 func (r reader) classes(ctx context.Context, _ string) error {

@@ -153,6 +153,22 @@ Output: mount.nfs: Connection refused
 		w.tellVolume(true, events.ReasonGivenUp, "the volume is deleted without its storage, local:/disks/pvc-"+uid+"@node1: no Node with kubernetes.io/hostname In (node1) has "+
 			"existed since 2026-11-14T12:00:00Z (give-up-after); if its disk comes back, remove the storage by hand")
 	},
+	events.ReasonAttachWaits: func(w *world) {
+		w.bound()
+		w.attachment("node node1: its CSINode has no driver dispatcher.flex-provisioner.io: see that flex-node runs there")
+	},
+	events.ReasonAttachRefused: func(w *world) {
+		w.bound()
+		const refused = "node node1: class silver attaches no volumes: its ConfigMap silver has neither the scripts \"attach\" and " +
+			"\"detach\" nor attachments: \"true\""
+		w.attachment(refused)
+		w.tellVolume(true, events.ReasonAttachRefused, refused)
+	},
+	events.ReasonStillAttached: func(w *world) {
+		w.claim = nil
+		w.volume("released")
+		w.attachment("")
+	},
 	events.ReasonOrphan: func(w *world) {
 		w.bound()
 		w.tellVolume(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl patch pv pvc-"+uid)

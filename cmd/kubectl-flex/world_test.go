@@ -198,6 +198,18 @@ func (w *world) tellVolume(warning bool, reason podspec.Reason, message string) 
 	w.tell("PersistentVolume", "pvc-"+uid, "volume-UID", warning, reason, message)
 }
 
+// attachment is one of the volume on node1, with what keeps it from being attached, or attached without.
+func (w *world) attachment(fault string) {
+	volume := "pvc-" + uid
+	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", UID: "11111111-2222-3333-4444-555555555555"},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: contract.SnapshotDriver(contract.ProvisionerName), NodeName: "node1",
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
+	if va.Status.Attached = fault == ""; fault != "" {
+		va.Status.AttachError = &storagev1.VolumeError{Message: fault}
+	}
+	w.more = append(w.more, va)
+}
+
 func (w *world) objects() []runtime.Object {
 	list := append([]runtime.Object{w.allowed, w.account, w.dispatch}, w.more...)
 	if w.lease != nil {

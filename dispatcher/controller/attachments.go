@@ -67,7 +67,7 @@ func attachedVolumeOf(s *observed.Claim, of *observed.Attachment) string {
 // attachedTo are the nodes that a volume is attached to, or is about to be.
 func (c *Controller) attachedTo(s *observed.Claim) (nodes []string) {
 	for _, va := range c.Cache.AttachmentsOf(s.Volume) {
-		nodes = append(nodes, "node "+va.Spec.NodeName+" (VolumeAttachment "+va.Name+")")
+		nodes = append(nodes, observed.AttachedNode(va))
 	}
 
 	return nodes

@@ -280,7 +280,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The claim is deleted, and a node still has the volume, so its storage is not removed. Kubernetes detaches " +
 			"a volume when its last pod on the node is gone.",
 		Do: "if the node is lost for good, taint it with `node.kubernetes.io/out-of-service`, as Kubernetes asks " +
-			"for ([node.md](node.md#a-lost-node))."},
+			"for ([node.md](node.md#upgrade-reboot-removal))."},
 	ReasonOrphan: {Warning: true, On: "volume, content or pod",
 		Means: "The dispatcher's hourly audit found something that nobody needs, a volume without its finalizer, " +
 			"or a content that cannot be served.",

@@ -55,6 +55,11 @@ func AttachedVolume(va *storagev1.VolumeAttachment) string {
 	return ""
 }
 
+// AttachedNode says which node has the volume, or is about to.
+func AttachedNode(va *storagev1.VolumeAttachment) string {
+	return fmt.Sprintf("node %s (VolumeAttachment %s)", va.Spec.NodeName, va.Name)
+}
+
 // Kept reports whether the finalizer is in place, without which no pod may attach the volume.
 func (of *Attachment) Kept() bool {
 	return slices.Contains(of.Object.Finalizers, contract.AttachmentFinalizer)

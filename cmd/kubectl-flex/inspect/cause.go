@@ -132,7 +132,7 @@ type row func(o *Objects, s situation) (Cause, bool)
 var (
 	ofWork = []row{(*Objects).turn, (*Objects).told, planned, (*Objects).notGranted, running, inUse, (*Objects).noClass, (*Objects).noNode,
 		notHanded, binding, (*Objects).away, nextStep}
-	ofRest = []row{lostRecord, going, misfit, toldForGood, growing, kept, volumeFailed}
+	ofRest = []row{lostRecord, going, misfit, unattached, toldForGood, growing, kept, volumeFailed}
 )
 
 func (o *Objects) cause(s *observed.Claim, p reconcile.Plan, op string) Cause {

@@ -70,6 +70,8 @@ type Objects struct {
 	Saved   []*appsv1.ControllerRevision
 	Classes []*storagev1.StorageClass
 	Events  []*corev1.Event
+	// Attachments are the VolumeAttachments of flex-node's volumes. Whoever may not read them is told less.
+	Attachments []*storagev1.VolumeAttachment
 	// Nodes are read where a class has allowedTopologies.
 	Nodes []*corev1.Node
 	// Consumers are the pods of the namespace that ConsumersNamespace names, where one claim is looked at.
@@ -117,6 +119,7 @@ type index struct {
 	contents      map[string]*snapshotv1.VolumeSnapshotContent   // by their keys
 	snapshots     map[string][]*snapshotv1.VolumeSnapshotContent // those of the driver, by their handles
 	restoring     map[string][]*corev1.Pod                       // by the handle of the snapshot that they restore
+	attachments   map[string][]*storagev1.VolumeAttachment       // those of the driver, by their volumes
 	configMapLogs []*corev1.Event
 	// running counts the pods of a class that have not ended, oldest is the first of them, and waiting has the times of its
 	// claims without one, sorted.
@@ -141,7 +144,8 @@ func (o *Objects) indexed() *index {
 		volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}, running: map[string]int{},
 		oldest:  map[string]*corev1.Pod{},
 		waiting: map[string][]time.Time{}, requests: map[string]*snapshotv1.VolumeSnapshot{}, contents: map[string]*snapshotv1.VolumeSnapshotContent{},
-		snapshots: map[string][]*snapshotv1.VolumeSnapshotContent{}, restoring: map[string][]*corev1.Pod{}}
+		snapshots: map[string][]*snapshotv1.VolumeSnapshotContent{}, restoring: map[string][]*corev1.Pod{},
+		attachments: map[string][]*storagev1.VolumeAttachment{}}
 	for _, r := range o.Snapshots.Requests {
 		x.requests[string(r.UID)] = r
 	}
@@ -154,6 +158,11 @@ func (o *Objects) indexed() *index {
 	}
 	for _, v := range o.Volumes {
 		x.volumes[v.Name] = v
+	}
+	for _, va := range o.Attachments {
+		if va.Spec.Attacher == o.driver() {
+			x.attachments[observed.AttachedVolume(va)] = append(x.attachments[observed.AttachedVolume(va)], va)
+		}
 	}
 	served := map[string]bool{} // by a pod that has not ended, by UID
 	for _, pod := range o.Pods {

@@ -102,6 +102,12 @@ func (o *Objects) pendingUIDs() []string {
 			uids[o.holderOf(uid)] = true
 		}
 	}
+	for volume, attachments := range o.indexed().attachments {
+		uid, ours := podspec.ClaimUIDOf(volume)
+		if ours && slices.ContainsFunc(attachments, observed.DueAttachment) {
+			uids[o.holderOf(uid)] = true
+		}
+	}
 	for _, uid := range o.pendingSnapshots() {
 		uids[uid] = true
 	}
