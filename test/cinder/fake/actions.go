@@ -69,13 +69,21 @@ func (f *Cinder) initializeConnection(q *request, v *volume) answer {
 	if a := f.settings.connection.check(connector); a.status != 0 {
 		return a
 	}
+	f.export(v, connector)
+	return reply(200, object{"connection_info": f.settings.connection.info(v, connector)})
+}
+
+func (f *Cinder) export(v *volume, connector map[string]any) {
 	if v.CHAPUser == "" {
 		v.CHAPUser, v.CHAPPassword = f.random(20), f.random(16)
 		f.secrets = append(f.secrets, v.CHAPPassword)
 	}
 	v.Exported = true
 	v.Connectors = append(v.Connectors, connector)
-	return reply(200, object{"connection_info": f.settings.connection.info(v, connector)})
+}
+
+func without(connectors []map[string]any, one map[string]any) []map[string]any {
+	return slices.DeleteFunc(slices.Clone(connectors), func(c map[string]any) bool { return reflect.DeepEqual(c, one) })
 }
 
 func connectorOf(q *request) map[string]any {
@@ -91,8 +99,7 @@ func (f *Cinder) terminateConnection(q *request, v *volume) answer {
 	if len(v.Attachments) > 1 {
 		return conflict()
 	}
-	connector := connectorOf(q)
-	v.Connectors = slices.DeleteFunc(slices.Clone(v.Connectors), func(c map[string]any) bool { return reflect.DeepEqual(c, connector) })
+	v.Connectors = without(v.Connectors, connectorOf(q))
 	return f.unreserve(q, v)
 }
 

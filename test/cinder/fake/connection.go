@@ -20,16 +20,24 @@ func Raw(kind string, data map[string]any) Connection {
 
 // check refuses a connector that lacks something.
 func (c Connection) check(connector map[string]any) answer {
+	if text := c.lacks(connector); text != "" {
+		return invalidInput("%s", text)
+	}
+	return answer{}
+}
+
+// lacks says what the connector lacks, and nothing where it lacks nothing.
+func (c Connection) lacks(connector map[string]any) string {
 	var missing []string
 	for _, name := range c.needs {
 		if connector[name] == nil {
 			missing = append(missing, name)
 		}
 	}
-	if len(missing) > 0 {
-		return invalidInput("Connector doesn't have required information: %s", strings.Join(missing, ", "))
+	if len(missing) == 0 {
+		return ""
 	}
-	return answer{}
+	return "Connector doesn't have required information: " + strings.Join(missing, ", ")
 }
 
 // info is connection_info in its nested form, with what Cinder's manager adds for every backend.
@@ -37,6 +45,15 @@ func (c Connection) info(v *volume, connector map[string]any) object {
 	data := object{"qos_specs": nil, "access_mode": "rw", "encrypted": v.Encrypted, "cacheable": false}
 	maps.Copy(data, c.data(v, connector))
 	return object{"driver_volume_type": c.kind, "data": data}
+}
+
+// flat is connection_info in the flat form of attachments.
+func (c Connection) flat(v *volume, connector map[string]any, attachment string) object {
+	info := c.info(v, connector)
+	data, _ := info["data"].(object)
+	flat := maps.Clone(data)
+	flat["driver_volume_type"], flat["attachment_id"] = c.kind, attachment
+	return flat
 }
 
 // ISCSI is Cinder's reference backend: one target a volume, LUN 1, CHAP. A connector with "multipath" true gets the plural

@@ -30,10 +30,6 @@ var recorded = []struct {
 		"create-no-valid-host": func(p *replay) {
 			fake.WithType(fake.Type{Name: "nohost", ExtraSpecs: map[string]string{"volume_backend_name": "nowhere"}})(p.f)
 		},
-		"attachment-delete-2": func(p *replay) {
-			p.f.BeginAttach("attach-api")
-			p.known["de7fb7a2-b398-4b2c-a8c0-da3da5a03ca4"] = p.f.Volume("attach-api").Attachments[0].ID
-		},
 		"create-over-gigabytes": func(p *replay) {
 			p.f.SetQuota("33333333333333333333333333333333", fake.Quota{Volumes: 1, Gigabytes: 2})
 		},
@@ -55,11 +51,10 @@ var deviations = map[string]struct {
 	places []string // where answers differ: a path into the answer, or "status"
 	reason string
 }{
-	"noauth/attachment-create-with-connector": {[]string{"status", ""}, "the image begins no attachment: BeginAttach leaves what this does"},
-	"keystone/member-reset-status-403":        {[]string{"status", ""}, "the fake refuses nothing by policy"},
-	"keystone/token-appcred-deleted":          {[]string{"status", ""}, "the fake's application credentials stay"},
-	"faults/init-target-daemon-dead":          {[]string{"header Openstack-Api-Version"}, "a fault answers in place of all else"},
-	"rbd/snapshot-attaching-done":             {[]string{".volume.os-vol-host-attr:host"}, "the fake's backend has one name, whatever it connects with"},
+	"keystone/member-reset-status-403": {[]string{"status", ""}, "the fake refuses nothing by policy"},
+	"keystone/token-appcred-deleted":   {[]string{"status", ""}, "the fake's application credentials stay"},
+	"faults/init-target-daemon-dead":   {[]string{"header Openstack-Api-Version"}, "a fault answers in place of all else"},
+	"rbd/snapshot-attaching-done":      {[]string{".volume.os-vol-host-attr:host"}, "the fake's backend has one name, whatever it connects with"},
 }
 
 // inPassing are the exchanges that saw a passing status; before all others the recorder waited for its end.
