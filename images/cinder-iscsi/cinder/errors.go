@@ -34,10 +34,14 @@ const (
 	Unreserve Call = "unreserve"
 	Delete    Call = "delete"
 	Extend    Call = "extend"
-	Begun     Call = "attachments"
+	Records   Call = "attachments"
 	Forget    Call = "delete attachment"
 	Types     Call = "volume types"
 	Message   Call = "messages"
+
+	CreateAttachment   Call = "create attachment"
+	UpdateAttachment   Call = "update attachment"
+	CompleteAttachment Call = "complete attachment"
 
 	FindSnapshot   Call = "find snapshots"
 	ShowSnapshot   Call = "show snapshot"
@@ -121,6 +125,10 @@ const (
 	success                  // the requested state is there already
 )
 
+// stepCalls are the calls for which "there is no such volume", or attachment, is the news that somebody removed it
+// meanwhile.
+var stepCalls = []Call{Reserve, Connect, Attach, Extend, CreateSnapshot, CreateAttachment, UpdateAttachment, CompleteAttachment}
+
 // undoCalls are the calls of a delete, for which "there is no such volume" or snapshot is a success.
 var undoCalls = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget, ShowSnapshot, DeleteSnapshot}
 
@@ -129,8 +137,8 @@ func outcomeOf(call Call, status int, text string) outcome {
 	switch {
 	case status == http.StatusNotFound && slices.Contains(undoCalls, call) && !isHTML(text):
 		return success
-	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach, Extend, CreateSnapshot}, call):
-		return retry // the volume was deleted meanwhile
+	case status == http.StatusNotFound && slices.Contains(stepCalls, call):
+		return retry
 	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoCalls, call) || call == Extend):
 		return retry // it is in another state
 	case status == http.StatusTooManyRequests:
