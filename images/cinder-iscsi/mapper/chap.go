@@ -9,8 +9,8 @@ import (
 
 // The keys of a Secret of type kubernetes.io/iscsi-chap, by which the kubelet finds the credentials.
 const (
-	sessionUser       = "node.session.auth.username"
-	sessionPassword   = "node.session.auth.password"
+	SessionUser       = "node.session.auth.username"
+	SessionPassword   = "node.session.auth.password"
 	discoveryUser     = "discovery.sendtargets.auth.username"
 	discoveryPassword = "discovery.sendtargets.auth.password"
 )
@@ -33,7 +33,7 @@ func (d chapData) secret() (Secret, error) {
 		method, user, password text
 		userKey, passwordKey   string
 	}{
-		{"auth_", d.Method, d.User, d.Password, sessionUser, sessionPassword},
+		{"auth_", d.Method, d.User, d.Password, SessionUser, SessionPassword},
 		{"discovery_auth_", d.DiscoveryMethod, d.DiscoveryUser, d.DiscoveryPassword, discoveryUser, discoveryPassword},
 	} {
 		switch {

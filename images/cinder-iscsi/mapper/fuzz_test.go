@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,6 +144,7 @@ func mapAndCheck(t *testing.T, in mapper.Input, data []byte) mapper.Mapped {
 		checkError(t, err)
 		return mapper.Mapped{}
 	}
+	checkReached(t, connection, in)
 	mapped, err := mapper.Map(connection, in)
 	if err != nil {
 		checkError(t, err)
@@ -154,6 +156,27 @@ func mapAndCheck(t *testing.T, in mapper.Input, data []byte) mapper.Mapped {
 		t.Errorf("mapped once as %s, and then as %s, %v", mustJSON(t, mapped.Source), mustJSON(t, again.Source), err)
 	}
 	return mapped
+}
+
+// checkReached: what flex-node gets of a connection are paths of three safe parts.
+func checkReached(t *testing.T, connection mapper.Connection, in mapper.Input) {
+	reached, err := mapper.Reach(connection, in)
+	if err != nil {
+		checkError(t, err)
+		return
+	}
+	if len(reached.Paths) == 0 || len(reached.Paths) > 65 || reached.WWID != "" && !only(reached.WWID, hex, 33) {
+		t.Errorf("reached %q by %q", reached.WWID, reached.Paths)
+	}
+	for _, path := range reached.Paths {
+		parts := strings.Split(path, "/")
+		if len(parts) != 3 || !isHostPort(parts[0]) || !isISCSIName(parts[1]) {
+			t.Fatalf("path %q", path)
+		}
+		if lun, err := strconv.Atoi(parts[2]); err != nil || lun < 0 || lun > 255 {
+			t.Errorf("path %q", path)
+		}
+	}
 }
 
 func mustJSON(t *testing.T, value any) string {

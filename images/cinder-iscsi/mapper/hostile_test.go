@@ -47,6 +47,9 @@ func mapWith(t *testing.T, kind string, change fields) (mapper.Mapped, string) {
 		t.Fatal(err)
 	}
 	mapped, err := mapper.Map(connection, input(t, params[kind], false))
+	if _, wrong := mapper.Reach(connection, input(t, params[kind], false)); kind == "iscsi" && fmt.Sprint(wrong) != fmt.Sprint(err) {
+		t.Errorf("for a volume: %v\nfor a node: %v", err, wrong)
+	}
 	if err == nil {
 		return mapped, ""
 	}

@@ -2,6 +2,7 @@ package mapper
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ type iscsiData struct {
 	Portals list[text]   `json:"target_portals"`
 	IQNs    list[text]   `json:"target_iqns"`
 	LUNs    list[number] `json:"target_luns"`
+	WWN     text         `json:"wwn"`
 	chapData
 }
 
@@ -38,12 +40,9 @@ const maxInterface = 64
 
 // Map takes the first suitable path, and adds the portals of the paths with the same IQN and LUN, since a volume source has only one of each.
 func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
-	var data iscsiData
-	if err := decode(c.data, &data); err != nil {
+	data, err := decodeISCSI(c, in)
+	if err != nil {
 		return Mapped{}, err
-	}
-	if data.alone(in) {
-		data.LUN = number{0, true}
 	}
 	paths, err := data.paths()
 	if err != nil {
@@ -88,11 +87,70 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 		return Mapped{}, err
 	}
 	if secret != nil {
-		source.SessionCHAPAuth = secret[sessionUser] != ""
+		source.SessionCHAPAuth = secret[SessionUser] != ""
 		source.DiscoveryCHAPAuth = secret[discoveryUser] != ""
 		source.SecretRef = &corev1.SecretReference{Name: in.Name, Namespace: in.SecretNamespace}
 	}
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
+}
+
+// Reached is how a node reaches a volume that was attached to it.
+type Reached struct {
+	// Paths are PORTAL/IQN/LUN. Each has its own target and LUN, other than in a volume source.
+	Paths []string
+	// WWID is the disk's name in the node's kernel, empty if Cinder does not say it.
+	WWID string
+	// Secret has the credentials as in Mapped.
+	Secret Secret
+}
+
+// wwid is the form of a WWID that is made of a disk's NAA identifier.
+var wwid = regexp.MustCompile(`^3([0-9a-f]{16}|[0-9a-f]{32})$`)
+
+// Reach maps the connection of a volume to one node.
+func Reach(c Connection, in Input) (r Reached, err error) {
+	switch {
+	case c.Encrypted:
+		return r, encrypted(in)
+	case c.Type != "iscsi":
+		return r, fmt.Errorf("cinder volume %s has a connection of type %s, and flex-node can attach iscsi alone; use "+
+			"another initiatorMode, or a volume type with another backend", in.VolumeID, form.Quote(c.Type))
+	case c.ReadOnly && !in.ReadOnly:
+		return r, fmt.Errorf("cinder volume %s is read-only; allow writes in cinder", in.VolumeID)
+	}
+	var paths []path
+	data, err := decodeISCSI(c, in)
+	if err == nil {
+		paths, err = data.paths()
+	}
+	if err == nil {
+		r.Secret, err = data.secret()
+	}
+	for _, p := range paths {
+		if _, wrong := form.LUN("target_lun", p.lun); err == nil {
+			err = wrong
+		}
+		r.Paths = append(r.Paths, fmt.Sprintf("%s/%s/%d", p.portal, p.iqn, p.lun))
+	}
+	if err != nil {
+		return Reached{}, fmt.Errorf("map iscsi connection of cinder volume %s: %w", in.VolumeID, err)
+	}
+	if wwid.MatchString(string(data.WWN)) {
+		r.WWID = string(data.WWN)
+	}
+	return r, nil
+}
+
+func decodeISCSI(c Connection, in Input) (iscsiData, error) {
+	var data iscsiData
+	if err := decode(c.data, &data); err != nil {
+		return iscsiData{}, err
+	}
+	if data.alone(in) {
+		data.LUN = number{0, true}
+	}
+
+	return data, nil
 }
 
 // owns reports whether a target is this volume's alone: its name has the volume's ID or, as some backends name a target

@@ -80,7 +80,7 @@ func Map(c Connection, in Input) (Mapped, error) {
 	mapper, known := mappers[c.Type]
 	switch {
 	case c.Encrypted:
-		return Mapped{}, fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it, and a node would format it; use a volume type without encryption", in.VolumeID)
+		return Mapped{}, encrypted(in)
 	case refused[c.Type] != "":
 		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %s: %s; use a volume type with another backend", in.VolumeID, form.Quote(c.Type), refused[c.Type])
 	case !known:
@@ -92,6 +92,11 @@ func Map(c Connection, in Input) (Mapped, error) {
 		return Mapped{}, fmt.Errorf("map %s connection of cinder volume %s: %w", c.Type, in.VolumeID, err)
 	}
 	return mapped, nil
+}
+
+func encrypted(in Input) error {
+	return fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it, and a node would format it; "+
+		"use a volume type without encryption", in.VolumeID)
 }
 
 // fsType is empty for raw devices, and if the class leaves the choice to the kubelet.
