@@ -47,6 +47,7 @@ var ops = map[string]string{
 	"log in": "POST /v3/auth/tokens", "find": "GET /volumes/detail", "create": "POST /volumes", "reserve": "os-reserve",
 	"initialize_connection": "os-initialize_connection", "attach": "os-attach", "extend": "os-extend",
 	"attachments": "GET /attachments/detail", "delete attachment": "DELETE /attachments/{id}",
+	"create attachment": "POST /attachments", "update attachment": "PUT /attachments/{id}", "complete attachment": "os-complete",
 	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
 	"find snapshots": "GET /snapshots/detail", "create snapshot": "POST /snapshots", "delete snapshot": "DELETE /snapshots/{id}",
 }
@@ -123,6 +124,7 @@ func tryRow(t *testing.T, r row, call string) {
 		s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
 	}
 	run, expanding := s.provision, call == "extend"
+	attaching := slices.Contains([]string{"create attachment", "update attachment", "complete attachment"}, call)
 	snapshots := strings.Contains(call, "snapshot")
 	deleting := slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete", "attachments", "delete attachment"}, call)
 	switch {
@@ -135,6 +137,9 @@ func tryRow(t *testing.T, r row, call string) {
 			s.snapshot(t.Context()).want(t, 0, "")
 			run = s.deleteSnapshot
 		}
+	case attaching:
+		s.with(map[string]string{"initiatorMode": "attach"}).provision(t.Context()).want(t, 0, "")
+		run = s.attach
 	case expanding:
 		s.provision(t.Context()).want(t, 0, "")
 		run = func(ctx context.Context) result { return s.expand(ctx, 20) }
@@ -147,7 +152,7 @@ func tryRow(t *testing.T, r row, call string) {
 	switch outcome := outcomes[got.code]; {
 	case outcome != r.outcome:
 		t.Fatalf("ended with %d, not a %s: %s\n%s", got.code, r.outcome, got.message, got.log)
-	case outcome == "refusal" && !deleting && !expanding && !snapshots:
+	case outcome == "refusal" && !deleting && !expanding && !snapshots && !attaching:
 		s.wantNothing()
 	case outcome == "success":
 		s.wantNothing()
@@ -159,9 +164,12 @@ func tryRow(t *testing.T, r row, call string) {
 	s.change = nil
 	// Whatever it was, once it is over the next run succeeds.
 	run(t.Context()).want(t, 0, "")
-	if deleting {
+	switch {
+	case deleting:
 		s.wantNothing()
-	} else {
+	case attaching:
+		s.wantNodes("node-a")
+	default:
 		s.wantOne()
 	}
 }

@@ -70,6 +70,36 @@ func (s *stage) delete(ctx context.Context) result {
 
 func (s *stage) undo(ctx context.Context) result { return s.run(ctx, s.request(contract.Delete), nil) }
 
+func (s *stage) attach(ctx context.Context) result {
+	_, got := s.onNode(ctx, contract.Attach, "node-a")
+	return got
+}
+
+// onNode is run for an attachment, without what sdk.Main does after it. A run waits for a part of its time for what a dead one
+// began, so it has little.
+func (s *stage) onNode(ctx context.Context, op contract.Operation, node string) (published map[string]string, got result) {
+	s.t.Helper()
+	request := s.request(op)
+	if request.TimeoutSeconds == 60 {
+		request.TimeoutSeconds = 4
+	}
+	request.Attachment = &contract.AttachmentRequest{Name: "csi-1", UID: name[4:], Node: node,
+		Connector: fmt.Sprintf(`{"iqn": "iqn.1994-05.com.redhat:%s"}`, node)}
+	volume := s.cluster.Volume(request.VolumeName)
+	pod := s.pod(request, volume)
+	var log bytes.Buffer
+	p, err := provisioner{root: pod.Root, log: &log}, error(nil)
+	if op == contract.Attach {
+		published, err = p.Attach(ctx, request, volume)
+	} else {
+		err = p.Detach(ctx, request, volume)
+	}
+	got.code = sdk.Report(pod.Root, err, &log)
+	got.message, got.log = pod.Message(s.t), log.String()
+	s.remember(fmt.Sprint(published, got.message, got.log))
+	return published, got
+}
+
 func (s *stage) request(op contract.Operation) sdk.Request {
 	request := sdktest.Provision(nil)
 	request.Operation, request.Parameters, request.TimeoutSeconds = op, s.parameters, 60
@@ -152,6 +182,9 @@ func (s *stage) remember(output string) {
 	leaks.Lock()
 	defer leaks.Unlock()
 	leaks.outputs = append(leaks.outputs, output)
+	if s.cinder == nil {
+		return // it is a real one
+	}
 	for _, secret := range s.cinder.Secrets() {
 		if secret != "" && !slices.Contains(leaks.secrets, secret) {
 			leaks.secrets = append(leaks.secrets, secret)

@@ -29,6 +29,7 @@ var (
 	_ sdk.Lister   = provisioner{}
 
 	_ sdk.Snapshotter = provisioner{}
+	_ sdk.Attacher    = provisioner{}
 )
 
 // Provision implements sdk.Provisioner.
@@ -72,6 +73,24 @@ func (p provisioner) DeleteSnapshot(ctx context.Context, request sdk.Request, vo
 	return err
 }
 
+// Attach implements sdk.Attacher.
+func (p provisioner) Attach(
+	ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume,
+) (map[string]string, error) {
+	return run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (map[string]string, error) {
+		return f.Attach(ctx, volume)
+	})
+}
+
+// Detach implements sdk.Attacher.
+func (p provisioner) Detach(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
+		return nil, f.Detach(ctx, volume)
+	})
+
+	return err
+}
+
 // List implements sdk.Lister.
 func (p provisioner) List(ctx context.Context, request sdk.Request) ([]sdk.Storage, error) {
 	return run(ctx, p, request, (*flow.Flow).List)
@@ -106,6 +125,13 @@ func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, 
 	}
 	if f.Properties, err = parameters.ParseProperties(request.Properties); err != nil {
 		return nil, nil, sdk.Refuse(err)
+	}
+	if request.Operation == contract.Provision {
+		skeleton, err := sdk.LoadVolume(p.root, request)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.NodeDriver = contract.SnapshotDriver(skeleton.Annotations[contract.ProvisionedBy])
 	}
 	files, err := cloud.Load(filepath.Join(p.root, contract.SecretsDir, f.Properties.CloudConfig))
 	if err != nil {

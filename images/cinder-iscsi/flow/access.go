@@ -104,9 +104,14 @@ func (f *Flow) checkNative(ctx context.Context) error {
 		major, minor, lastNative))
 }
 
-// checkType checks that the volume type allows several attachments, for claims that several nodes may write to.
+// checkType checks that the volume type allows several attachments, for claims that several nodes may write to. Where
+// each node attaches the volume, those that several may read need it, too.
 func (f *Flow) checkType(ctx context.Context) error {
-	if !slices.Contains(f.Request.AccessModes, string(corev1.ReadWriteMany)) {
+	mode := string(corev1.ReadWriteMany)
+	if f.perNode() && !slices.Contains(f.Request.AccessModes, mode) {
+		mode = string(corev1.ReadOnlyMany)
+	}
+	if !slices.Contains(f.Request.AccessModes, mode) {
 		return nil
 	}
 	multiattach, err := f.cinder.Multiattach(ctx, f.Parameters.Type)
@@ -118,7 +123,8 @@ func (f *Flow) checkType(ctx context.Context) error {
 		if name == "" {
 			name = "that is cinder's default"
 		}
-		return sdk.Refuse(fmt.Errorf("access mode ReadWriteMany: volume type %s does not say multiattach=\"<is> True\"; use a class whose type does, or ask for ReadWriteOnce", name))
+		return sdk.Refuse(fmt.Errorf("access mode %s: volume type %s does not say multiattach=\"<is> True\"; use a class "+
+			"whose type does, or ask for ReadWriteOnce", mode, name))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (f *Flow) host() string {
 // device is the device name of the attachment in Cinder. Runs recognize their attachment by it.
 func (f *Flow) device() string { return "/kubernetes/" + f.Request.VolumeName }
 
-func (f *Flow) attacher() attacher { return attacher{f.host(), f.device()} }
+func (f *Flow) attacher() attacher { return attacher{f.host(), f.device(), f.perNode()} }
 
 // nqn is the name of the NVMe host for nodes that connect with no name of their own. Each volume has its own.
 func (f *Flow) nqn() string { return "nqn.2014-08.org.nvmexpress:uuid:" + f.Request.Claim.UID }
@@ -41,7 +41,11 @@ func (f *Flow) initiator() string {
 }
 
 // connectors lists the connectors of the volume: one, or in the initiator mode "node" one for each node. They are the same in every run.
+// With "attach", Cinder keeps the connectors itself.
 func (f *Flow) connectors() []cinder.Connector {
+	if f.perNode() {
+		return nil
+	}
 	if f.Parameters.InitiatorMode != parameters.Node {
 		host := f.host()
 		if f.Parameters.InitiatorMode == parameters.Fixed {
@@ -80,7 +84,10 @@ func (f *Flow) connectorOf(node parameters.Host) cinder.Connector {
 		c["nqn"] = node.NQN
 	}
 	if len(node.WWPNs) > 0 {
-		c["wwpns"], c["wwnns"] = node.WWPNs, node.WWNNs
+		c["wwpns"] = node.WWPNs
+	}
+	if len(node.WWNNs) > 0 {
+		c["wwnns"] = node.WWNNs
 	}
 
 	return c

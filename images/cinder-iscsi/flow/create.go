@@ -46,9 +46,9 @@ func limited(metadata map[string]string) map[string]string {
 }
 
 // growsFileSystems reports whether the file system of a larger clone grows. It has the size of the original's, and only
-// ceph-csi makes it larger when it mounts it. A raw device has none.
+// flex-node and ceph-csi make it larger when they mount it. A raw device has none.
 func (f *Flow) growsFileSystems() bool {
-	return block(f.Request) || f.Parameters.CephClusterID != "" && f.Parameters.RBD == parameters.RBDCephCSI
+	return block(f.Request) || f.perNode() || f.Parameters.CephClusterID != "" && f.Parameters.RBD == parameters.RBDCephCSI
 }
 
 // typeName is the name of the class's volume type, which Cinder answers for volumes, or byDefault if the class has

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,12 @@ func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err := f.checkLocation(pv); err != nil {
 		return err
 	}
+	if f.perNode() {
+		// No node uses a volume any more. An undo does not know of one.
+		if _, _, err := f.detach(ctx, pv, func(string) bool { return pv != nil }); err != nil {
+			return err
+		}
+	}
 	if err := f.removeAll(ctx, pv); err != nil {
 		return err
 	}
@@ -51,6 +58,12 @@ func (f *Flow) checkUnused(ctx context.Context, source corev1.PersistentVolumeSo
 // now. Only an attached volume can have one. An undo has no PersistentVolume that names the target, so the volume is connected again,
 // which changes nothing but, on some arrays, its credentials.
 func (f *Flow) checkUndo(ctx context.Context, v *cinder.Volume) error {
+	if f.perNode() {
+		if slices.ContainsFunc(v.Attachments, f.attacher().matches) {
+			return sdk.TryAgain(fmt.Errorf("volume %s is still attached to a node", f.Request.VolumeName))
+		}
+		return nil
+	}
 	if toProvision(v, f.attacher()) != reconnect {
 		return nil
 	}

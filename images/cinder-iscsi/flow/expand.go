@@ -87,17 +87,27 @@ func (f *Flow) checkExpandable(pv *corev1.PersistentVolume) error {
 
 // volumeOf is the Cinder volume of a PersistentVolume. It is an error if there is none.
 func (f *Flow) volumeOf(ctx context.Context, pv *corev1.PersistentVolume) (*cinder.Volume, error) {
+	volume, err := f.findAny(ctx, pv)
+	if err == nil && volume == nil {
+		err = f.gone()
+	}
+	return volume, err
+}
+
+// findAny is volumeOf, nil if there is none.
+func (f *Flow) findAny(ctx context.Context, pv *corev1.PersistentVolume) (*cinder.Volume, error) {
 	mine, err := f.findVolumes(ctx)
-	if err == nil && len(mine) == 0 {
+	if err == nil && len(mine) == 0 && pv != nil {
 		mine, err = f.findByID(ctx, pv)
 	}
-	if err != nil {
+	if err != nil || len(mine) == 0 {
 		return nil, err
 	}
-	if len(mine) == 0 {
-		return nil, fmt.Errorf("there is no cinder volume %s; did somebody delete it?", f.Request.VolumeName)
-	}
 	return &mine[0], nil
+}
+
+func (f *Flow) gone() error {
+	return fmt.Errorf("there is no cinder volume %s; did somebody delete it?", f.Request.VolumeName)
 }
 
 // notExpanded is the error for a volume that did not become larger, with Cinder's message if there is one.

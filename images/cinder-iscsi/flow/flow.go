@@ -9,6 +9,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -24,6 +25,8 @@ type Flow struct {
 	Request     contract.Request
 	Parameters  parameters.Parameters
 	Properties  parameters.Properties
+	// NodeDriver is the CSI driver of flex-node, which mounts the volumes that nodes attach.
+	NodeDriver string
 
 	cinder *cinder.Client
 	close  func()
@@ -36,6 +39,15 @@ type Flow struct {
 	exists bool
 	// state describes the volume as it was last read, for the message of a run that ends before it is done.
 	state string
+	// begun is an unfinished attachment, and how long Cinder may take for it.
+	begun struct {
+		id    string
+		until time.Time
+	}
+	// readOnly reports whether the volume that a node attaches was made for reading alone.
+	readOnly bool
+	// written is what this run wrote into the Secret last, nil for nothing yet.
+	written mapper.Secret
 }
 
 func (f *Flow) open(ctx context.Context) error {

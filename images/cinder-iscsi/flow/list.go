@@ -48,6 +48,12 @@ func (f *Flow) removal(v *cinder.Volume, uid string) string {
 	}
 
 	const cli = "openstack --os-volume-api-version " + cinder.AttachmentsVersion + " volume attachment"
+	if f.perNode() { // the attachments have their connectors
+		for _, a := range v.Attachments {
+			remove = cli + " delete " + a.AttachmentID + " && " + remove
+		}
+		return remove
+	}
 	attachment := v.Attachments[0].AttachmentID
 	all := made.connectors()
 	c := all[len(all)-1]

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
@@ -85,7 +86,25 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 		return nil, sdk.Refuse(fmt.Errorf("cinder volume %s is in availability zone %s, but allowedTopologies has only %s; correct cinder's zones or the class",
 			volume.ID, form.Quote(volume.AvailabilityZone), strings.Join(zones, ", ")))
 	}
+	if f.perNode() {
+		return f.made(ctx, volume, f.stagedSource(), label)
+	}
 	return f.attach(ctx, volume, next, label)
+}
+
+// stagedSource is a volume of flex-node. It names the Secret in any case: whether there is a password is known when the
+// volume is attached.
+func (f *Flow) stagedSource() (source corev1.PersistentVolumeSource) {
+	name := f.Request.VolumeName
+	source.CSI = &corev1.CSIPersistentVolumeSource{
+		Driver: f.NodeDriver, VolumeHandle: name, ReadOnly: manyReaders(f.Request),
+		VolumeAttributes:   map[string]string{"stager": "iscsi"},
+		NodeStageSecretRef: &corev1.SecretReference{Namespace: f.Cluster.Namespace, Name: name},
+	}
+	if !block(f.Request) {
+		source.CSI.FSType = f.Parameters.FSType
+	}
+	return source
 }
 
 // attach takes a volume from "available", or from the state in which an earlier run left it, to "in-use", and returns it. label is the
@@ -113,8 +132,15 @@ func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, lab
 			return nil, err
 		}
 	}
-	made := &sdk.Volume{
-		Source:      mapped.Source,
+	return f.made(ctx, volume, mapped.Source, label)
+}
+
+// made is the volume for its PersistentVolume.
+func (f *Flow) made(
+	ctx context.Context, volume *cinder.Volume, source corev1.PersistentVolumeSource, label string,
+) (made *sdk.Volume, err error) {
+	made = &sdk.Volume{
+		Source:      source,
 		Capacity:    *resource.NewQuantity(int64(volume.Size)*gib, resource.BinarySI),
 		Annotations: f.annotations(volume),
 	}
@@ -159,7 +185,7 @@ func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
 		}
 		next := toProvision(volume, f.attacher())
 		switch next {
-		case reserve, connect, reconnect:
+		case reserve, connect, reconnect, done:
 			return volume, next, f.checkSize(volume)
 		case stop:
 			return nil, stop, f.stateError(ctx, volume)

@@ -54,6 +54,11 @@ const (
 	callDefault   = "GET /types/default"
 	callMessages  = "GET /messages"
 
+	callRecords  = "GET /attachments/detail"
+	callBegin    = "POST /attachments"
+	callUpdate   = "PUT /attachments/{id}"
+	callComplete = "os-complete"
+
 	callSnapshots      = "GET /snapshots/detail"
 	callShowSnapshot   = "GET /snapshots/{id}"
 	callSnapshot       = "POST /snapshots"
@@ -138,7 +143,7 @@ func (s *scene) flow() *Flow {
 	s.t.Helper()
 	s.location, s.open = "", 0
 	s.log.Reset()
-	f := &Flow{Request: s.request, Log: slog.New(slog.NewTextHandler(&s.log, nil))}
+	f := &Flow{Request: s.request, NodeDriver: "dispatcher.flex-provisioner.io", Log: slog.New(slog.NewTextHandler(&s.log, nil))}
 	var err error
 	if f.Parameters, err = parameters.Parse(s.parameters); err != nil {
 		s.t.Fatal(err)

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
@@ -23,6 +26,8 @@ const (
 	terminate      // it is attached or reserved: disconnect it, then delete
 	remove         // delete
 	extend         // make it larger
+	settle         // somebody began to attach it and did not end: complete or remove that
+	busy           // another node has it
 	done           // nothing
 	stop           // an administrator has to do something
 )
@@ -45,7 +50,11 @@ var deletable = []string{statusAvailable, statusError, "error_restoring", "error
 var failed = []string{statusError, statusErrorDeleting, "error_attaching", "error_detaching", "error_restoring",
 	"error_extending", "error_managing", "error_backing-up", "error_managing_deleting", "maintenance", "awaiting-transfer"}
 
-// toProvision is the next step to a volume that is attached by the attacher. A nil volume does not exist.
+// attachable are the statuses of a volume that nodes attach: it is there.
+var attachable = []string{statusAvailable, "reserved", statusAttaching, statusInUse, "detaching"}
+
+// toProvision is the next step to a volume that is attached by the attacher, or that nodes will attach. A nil volume does
+// not exist.
 func toProvision(v *cinder.Volume, us attacher) step {
 	switch {
 	case v == nil:
@@ -54,6 +63,8 @@ func toProvision(v *cinder.Volume, us attacher) step {
 		return clear
 	case slices.Contains(failed, v.Status) || otherUser(v, us) != "":
 		return stop
+	case us.perNode && slices.Contains(attachable, v.Status):
+		return done
 	case v.Status == statusAvailable:
 		return reserve
 	case v.Status == statusAttaching && len(v.Attachments) == 0:
@@ -117,9 +128,38 @@ func hasHiddenAttachment(v *cinder.Volume) bool {
 }
 
 // attacher has the host and device of this claim's attachment. Cinder shows the host's name to its administrators only.
-type attacher struct{ host, device string }
+// With perNode, each node has an attachment. The host is the node then, and its name follows the device's.
+type attacher struct {
+	host, device string
+	perNode      bool
+}
+
+// node is the node that has the attachment, empty if it is not one of ours.
+func (a attacher) node(attachment cinder.Attachment) string {
+	node, ours := strings.CutPrefix(attachment.Device, a.device+"/")
+	if !ours || attachment.ServerID != "" || len(validation.IsDNS1123Subdomain(node)) > 0 {
+		return ""
+	}
+
+	return node
+}
+
+// of is the ID of the node's attachment, empty for none.
+func (a attacher) of(node string, v *cinder.Volume) string {
+	for _, attachment := range v.Attachments {
+		if a.node(attachment) == node {
+			return attachment.AttachmentID
+		}
+	}
+
+	return ""
+}
 
 func (a attacher) matches(attachment cinder.Attachment) bool {
+	if a.perNode {
+		return a.node(attachment) != ""
+	}
+
 	return attachment.ServerID == "" && attachment.Device == a.device && (attachment.HostName == "" || attachment.HostName == a.host)
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Cinder shows the host's name to administrators only, so that an attachment of ours has to be known without it.
 func TestForeign(t *testing.T) {
-	us := attacher{"k8s-1", "/kubernetes/pvc-1"}
+	us := attacher{host: "k8s-1", device: "/kubernetes/pvc-1"}
 	for _, c := range []struct {
 		attachment cinder.Attachment
 		want       string
@@ -54,7 +54,7 @@ func TestToExpand(t *testing.T) {
 
 // TestSteps: what is done next about a volume in each of Cinder's states, with no attachment, with ours and with another's.
 func TestSteps(t *testing.T) {
-	us := attacher{"k8s-1", "/kubernetes/pvc-1"}
+	us := attacher{host: "k8s-1", device: "/kubernetes/pvc-1"}
 	ours, theirs := cinder.Attachment{Device: us.device}, cinder.Attachment{ServerID: "s-1"}
 	for _, c := range []struct {
 		status            string

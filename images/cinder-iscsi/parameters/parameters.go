@@ -23,6 +23,9 @@ const (
 	Fixed = "fixed"
 	// Node is for the nodes' own names. The volume is exported to all nodes when it is made.
 	Node = "node"
+	// Attach is for the nodes' own names as well. The volume is exported to a node when Kubernetes attaches it there, and
+	// flex-node connects.
+	Attach = "attach"
 )
 
 // Ways to mount Ceph images.
@@ -37,7 +40,7 @@ type Parameters struct {
 	Type, Availability string
 	// FSType is the file system for claims of volumeMode Filesystem.
 	FSType string
-	// InitiatorMode is PerVolume, Fixed or Node; Initiator is the name for Fixed.
+	// InitiatorMode is PerVolume, Fixed, Node or Attach; Initiator is the name for Fixed.
 	InitiatorMode, Initiator string
 	// ConnectorIP is the address of the connecting host, for Cinder.
 	ConnectorIP string
@@ -70,8 +73,9 @@ var knownParameters = []parameter{
 	{"availability", "Cinder's availability zone", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Availability })},
 	{fsType, "the file system that the kubelet makes for claims of volumeMode Filesystem; also as `csi.storage.k8s.io/fstype`", "`ext4`, `ext3`, `xfs` or `btrfs`", "ext4",
 		oneOf(func(p *Parameters) *string { return &p.FSType }, "ext4", "ext3", "xfs", "btrfs")},
-	{"initiatorMode", "who connects: a name for each volume, one for all, or the nodes' own", "`per-volume`, `fixed` or `node`", PerVolume,
-		oneOf(func(p *Parameters) *string { return &p.InitiatorMode }, PerVolume, Fixed, Node)},
+	{"initiatorMode", "who connects: a name for each volume, one for all, or the nodes' own, before or when it is attached",
+		"`per-volume`, `fixed`, `node` or `attach`", PerVolume,
+		oneOf(func(p *Parameters) *string { return &p.InitiatorMode }, PerVolume, Fixed, Node, Attach)},
 	{"initiator", "the name for initiatorMode fixed", "IQN", "", matching(func(p *Parameters) *string { return &p.Initiator }, isIQN, "must be an IQN such as iqn.2026-01.example.com:cluster-1")},
 	{"connectorIP", "the address of the connecting host, for backends that ask for it", "IP address", "127.0.0.1", address(func(p *Parameters) *string { return &p.ConnectorIP })},
 	{"multipath", "use all portals of the target", "true or false", "false", boolean(func(p *Parameters) *bool { return &p.Multipath })},
@@ -116,7 +120,7 @@ func Parse(values map[string]string) (Parameters, error) {
 		}
 	}
 	errs = append(errs, unknown(values, names(), at)...)
-	errs = append(errs, p.check(at)...)
+	errs = append(errs, p.check(values, at)...)
 	if len(errs) > 0 {
 		return Parameters{}, errs.ToAggregate()
 	}
@@ -140,8 +144,17 @@ func names() []string {
 }
 
 // check refuses parameters that do not go together.
-func (p Parameters) check(at *field.Path) field.ErrorList {
+func (p Parameters) check(values map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	for _, name := range notAttached {
+		if _, present := values[name]; present && p.InitiatorMode == Attach {
+			errs = append(errs, field.Forbidden(at.Key(name),
+				"it means nothing with initiatorMode attach: flex-node attaches iSCSI, by all paths"))
+		}
+	}
+	if p.InitiatorMode == Attach && p.FSType != "ext4" && p.FSType != "xfs" && p.FSType != "" {
+		errs = append(errs, field.NotSupported(at.Key(fsType), p.FSType, []string{"ext4", "xfs"}))
+	}
 	switch {
 	case p.InitiatorMode == Fixed && p.Initiator == "":
 		errs = append(errs, field.Required(at.Key("initiator"), "initiatorMode fixed needs the name"))
@@ -153,6 +166,10 @@ func (p Parameters) check(at *field.Path) field.ErrorList {
 	}
 	return errs
 }
+
+// notAttached are the parameters that say how a node connects. With Attach, the node and Cinder say it.
+var notAttached = []string{"connectorIP", "multipath", "rbd", "cephCSIDriver", "cephClusterID", "cephImageFeatures",
+	"cephMounter", "cephSecretName", "cephSecretNamespace", "nvmeCSIDriver"}
 
 func unknown(values map[string]string, names []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList

@@ -31,7 +31,7 @@ func TestParseErrors(t *testing.T) {
 		{"availability", long, `parameters[availability]: Invalid value: "` + long + `": must be one line of 1 to 255 characters; leave it out for the default`},
 		{"fsType", "zfs", `parameters[fsType]: Unsupported value: "zfs": supported values: "ext4", "ext3", "xfs", "btrfs"`},
 		{"csi.storage.k8s.io/fstype", "zfs", `parameters[csi.storage.k8s.io/fstype]: Unsupported value: "zfs": supported values: "ext4", "ext3", "xfs", "btrfs"`},
-		{"initiatorMode", "all", `parameters[initiatorMode]: Unsupported value: "all": supported values: "per-volume", "fixed", "node"`},
+		{"initiatorMode", "all", `parameters[initiatorMode]: Unsupported value: "all": supported values: "per-volume", "fixed", "node", "attach"`},
 		{"initiatorMode", "fixed", `parameters[initiator]: Required value: initiatorMode fixed needs the name`},
 		{"initiator", "iqn.2026-01.com.example:x", `parameters[initiator]: Forbidden: it means something only with initiatorMode fixed`},
 		{"initiator", "iqn.2026-01.com.example:a..b", `parameters[initiator]: Invalid value: "iqn.2026-01.com.example:a..b": must be an IQN such as iqn.2026-01.example.com:cluster-1`},
@@ -54,6 +54,25 @@ func TestParseErrors(t *testing.T) {
 		if _, err := Parse(Known(map[string]string{"of another version": "x"})); err != nil {
 			t.Errorf("Known left something: %v", err)
 		}
+	}
+}
+
+// What flex-node cannot do, or does in any case, is not asked of it.
+func TestAttachErrors(t *testing.T) {
+	for key, want := range map[string]string{
+		"initiator": `parameters[initiator]: Forbidden: it means something only with initiatorMode fixed`,
+		"fsType":    `parameters[fsType]: Unsupported value: "btrfs": supported values: "ext4", "xfs"`,
+		"multipath": `parameters[multipath]: Forbidden: it means nothing with initiatorMode attach: flex-node attaches iSCSI, by all paths`,
+		"rbd":       `parameters[rbd]: Forbidden: it means nothing with initiatorMode attach: flex-node attaches iSCSI, by all paths`,
+	} {
+		values := map[string]string{"initiator": "iqn.2026-01.com.example:x", "fsType": "btrfs", "multipath": "false", "rbd": "ceph-csi"}
+		_, err := Parse(map[string]string{"initiatorMode": "attach", key: values[key]})
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+	if p, err := Parse(map[string]string{"initiatorMode": "attach", "fsType": "xfs", "smartclone": "true"}); err != nil || p.InitiatorMode != Attach {
+		t.Errorf("got %+v, %v", p, err)
 	}
 }
 
