@@ -19,7 +19,7 @@ func realAttachable(t testing.TB, config map[string]string) (s *stage, uid strin
 	uid = "a77ac4ed-0000-4000-8000-" + fmt.Sprintf("%012x", time.Now().UnixNano()&0xffffffffffff)
 	s = realStage(t, config).with(map[string]string{"initiatorMode": "attach", "type": "multiattach"})
 	s.asking(func(r *sdk.Request) {
-		r.Claim.UID, r.VolumeName, r.SizeBytes, r.TimeoutSeconds = uid, "pvc-"+uid, 1<<30, 20
+		r.Claim.UID, r.VolumeName, r.SizeBytes, r.TimeoutSeconds = uid, "pvc-"+uid, 1<<30, 90
 		r.AccessModes, r.VolumeMode = []string{"ReadWriteMany"}, "Block"
 		if r.Operation == contract.Expand {
 			r.CurrentSizeBytes, r.SizeBytes = 1<<30, 2<<30

@@ -264,6 +264,21 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// TestAttachedLate: an attachment that comes while the volume is removed is not torn off.
+func TestAttachedLate(t *testing.T) {
+	playNodes(t, func(s *scene) {
+		s.cinder.Fault(fake.On(callFind).Nth(2).Do(func(fake.Call) {
+			_, err := s.attach(nodeA)
+			s.want(err, 0, "")
+			s.open++ // the outer run's
+		}))
+		s.want(s.delete(s.pv), 75, "volume "+name+" was attached to a node just now")
+		s.wantNodes(nodeA)
+		s.want(s.delete(s.pv), 0, "")
+		s.wantVolumes()
+	})
+}
+
 // TestUnattachable: what flex-node cannot reach is refused, and leaves no attachment.
 func TestUnattachable(t *testing.T) {
 	iscsi := func(field string, value any) fake.Connection {

@@ -201,6 +201,9 @@ func (f *Flow) isForgotten(v *cinder.Volume, err error) bool {
 // disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The
 // connections come first: the export is removed with the attachment, and some backends cannot end a connection after that.
 func (f *Flow) disconnect(ctx context.Context, v *cinder.Volume) error {
+	if f.perNode() && len(v.Attachments) > 0 {
+		return sdk.TryAgain(fmt.Errorf("volume %s was attached to a node just now", f.Request.VolumeName))
+	}
 	for _, connector := range f.connectors() {
 		err := f.cinder.Terminate(ctx, v.ID, connector)
 		if err != nil && !f.isForgotten(v, err) {
