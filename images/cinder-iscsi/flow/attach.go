@@ -55,7 +55,7 @@ func (f *Flow) attachNode(ctx context.Context, pv *corev1.PersistentVolume) (pub
 		case done:
 			published, err = f.publish(ctx, volume, records, made)
 		case settle:
-			idle, err = f.settle(ctx, hidden(volume, records))
+			err = f.settle(ctx, hidden(volume, records))
 		case reserve: // of several callers at the same time, one succeeds
 			made, err = f.cinder.CreateAttachment(ctx, volume.ID)
 		case connect:

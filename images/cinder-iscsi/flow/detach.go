@@ -52,7 +52,7 @@ func (f *Flow) detach(
 		case i >= 0:
 			err = f.cinder.Forget(ctx, volume.Attachments[i].AttachmentID)
 		case begun != nil:
-			_, err = f.settle(ctx, begun)
+			err = f.settle(ctx, begun)
 		default:
 			return volume, records, nil
 		}
@@ -110,10 +110,11 @@ func hidden(v *cinder.Volume, records []cinder.Record) *cinder.Record {
 const maxPatience = time.Minute
 
 // settle brings a hidden attachment to an end. One with a connection is completed, which shows whose it is. Another one is
-// removed, after some time for which idle is true: Cinder may still be connecting it, for a run that was killed.
-func (f *Flow) settle(ctx context.Context, begun *cinder.Record) (idle bool, err error) {
+// removed, but not for some time, in which settle does nothing: Cinder may still be connecting it, for a run that was
+// killed.
+func (f *Flow) settle(ctx context.Context, begun *cinder.Record) error {
 	if len(begun.ConnectionInfo) > 0 {
-		return false, f.cinder.CompleteAttachment(ctx, begun.ID)
+		return f.cinder.CompleteAttachment(ctx, begun.ID)
 	}
 
 	if f.begun.id != begun.ID {
@@ -124,8 +125,8 @@ func (f *Flow) settle(ctx context.Context, begun *cinder.Record) (idle bool, err
 		f.begun.id, f.begun.until = begun.ID, time.Now().Add(patience)
 	}
 	if time.Now().Before(f.begun.until) {
-		return true, nil
+		return nil
 	}
 
-	return false, f.cinder.Forget(ctx, begun.ID)
+	return f.cinder.Forget(ctx, begun.ID)
 }
