@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,6 +193,11 @@ func (s *Server) patch(k *kind, r *Request) (Object, error) {
 	var patched []byte
 	var err error
 	switch types.PatchType(r.contentType) {
+	case types.JSONPatchType:
+		patched, err = jsonPatch(e.json, r.body)
+		if errors.Is(err, jsonpatch.ErrTestFailed) {
+			return nil, Status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err.Error())
+		}
 	case types.MergePatchType:
 		patched, err = mergePatch(e.json, r.body)
 	case types.StrategicMergePatchType:
@@ -206,6 +213,15 @@ func (s *Server) patch(k *kind, r *Request) (Object, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return s.update(k, object, r.Subresource)
+}
+
+// jsonPatch is RFC 6902.
+func jsonPatch(document, patch []byte) ([]byte, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	return operations.Apply(document)
 }
 
 // mergePatch is RFC 7396.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -97,6 +98,10 @@ func (b *backend) provision(c *container) (*sdk.Volume, error) {
 		return nil, err
 	}
 	made := &sdk.Volume{Source: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + c.key()}}}
+	if stager := c.w.madeFrom(c.pod).Stager; stager != "" {
+		made.Source = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: c.key(),
+			VolumeAttributes: map[string]string{contract.AttributeStager: stager}}}
+	}
 	if strings.Contains(c.key(), "@") {
 		made.NodeAffinity = sdk.NodeAffinity(corev1.LabelHostname, c.run.n.name)
 	}
@@ -153,6 +158,7 @@ func (b *backend) remove(c *container) error {
 	}
 	if b.get(key) != "" {
 		b.w.mayDelete(c, key, "deletes")
+		b.w.attachments.mayRemove(c, key)
 		b.set(key, deleting)
 	}
 	if err := b.call(c, "wait until the storage is gone"); err != nil {
@@ -196,6 +202,8 @@ func keyOf(v *corev1.PersistentVolume) string {
 	switch {
 	case v.Spec.NFS != nil:
 		return v.Spec.NFS.Path[1:]
+	case staged(v):
+		return v.Spec.CSI.VolumeHandle
 	case isForeign(v):
 		return foreign + "/" + v.Name
 	}
@@ -231,9 +239,16 @@ func volumeNameOf(key string) string {
 // lateAnyway lets what a container asked for, and was killed before it was answered, be done within the minute that a storage
 // system may take.
 func (c *container) lateAnyway(err error, do func()) {
+	c.lateToo(err, func() {
+		c.w.set(func() { c.w.late[c.request.VolumeName] = true })
+		do()
+	})
+}
+
+// lateToo is lateAnyway for what makes no storage.
+func (c *container) lateToo(err error, do func()) {
 	if errors.Is(err, errKilled) && c.chance("backend-late") {
 		c.w.later(time.Millisecond, 50*time.Second, func() {
-			c.w.set(func() { c.w.late[c.request.VolumeName] = true })
 			c.w.trace.add("backend", "does late what %s asked for", c.pod.Name)
 			do()
 		}, "late", c.pod.Name)

@@ -37,6 +37,9 @@ func (w *World) resync() {
 	if w.snapshots != nil {
 		w.snapshots.controller().SyncAll()
 	}
+	if w.attachments != nil {
+		w.attachments.sync()
+	}
 	w.later(15*time.Second, 16*time.Second, w.resync, "binder", "resync")
 }
 
@@ -289,6 +292,10 @@ func (w *World) phase(v *corev1.PersistentVolume, phase corev1.PersistentVolumeP
 }
 
 func (w *World) unprotectClaim(name string) {
+	if w.attachments.uses(name) {
+		w.later(time.Second, 3*time.Second, func() { w.unprotectClaim(name) }, "protection", "used", name)
+		return
+	}
 	w.server.Mutate(apiserver.Claims, w.tenantOf(name), name, func(o apiserver.Object) {
 		if o.GetDeletionTimestamp() != nil {
 			dropFinalizer(o, "kubernetes.io/pvc-protection")

@@ -59,6 +59,7 @@ func (w *World) unsettled() []string {
 	if w.snapshots != nil {
 		list = append(list, w.unsettledSnapshots()...)
 	}
+	list = append(list, w.attachments.unsettled()...)
 	if w.cinder != nil {
 		list = append(list, w.cinder.strangeSecrets(volumes)...)
 	}

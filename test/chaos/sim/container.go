@@ -9,14 +9,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -105,7 +108,8 @@ func (c *container) step(from, to time.Duration, what string) error {
 func (c *container) work() exit {
 	err := map[contract.Operation]func() error{
 		contract.Provision: c.provision, contract.Delete: c.delete, contract.Expand: c.expand,
-		contract.Snapshot: c.snapshot, contract.DeleteSnapshot: c.deleteSnapshot}[c.request.Operation]()
+		contract.Snapshot: c.snapshot, contract.DeleteSnapshot: c.deleteSnapshot,
+		contract.Attach: c.attach, contract.Detach: c.detach}[c.request.Operation]()
 	if errors.Is(err, errKilled) || c.ctx.Err() != nil {
 		return exit{code: 137, reason: "Error", ran: true}
 	}
@@ -239,6 +243,30 @@ func (c *container) client() (rest.Interface, error) {
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(podScheme).WithoutConversion()
 	return rest.RESTClientFor(config)
+}
+
+// publish is bare.Publish.
+func (c *container) publish(metadata map[string]string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	of := c.request.Attachment
+	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": "/metadata/uid", "value": of.UID},
+		{"op": "add", "path": "/status/attachmentMetadata", "value": metadata}})
+	if err != nil {
+		return err
+	}
+	_, err = bare.Create(c.asked, of.Name, func(ctx context.Context) error {
+		err := client.Patch(types.JSONPatchType).MaxRetries(0).AbsPath("/apis/storage.k8s.io/v1/volumeattachments", of.Name, "status").
+			Body(patch).Do(ctx).Error()
+		var status apierrors.APIStatus
+		if errors.As(err, &status) {
+			return &bare.Answer{Code: int(status.Status().Code), Err: err}
+		}
+		return err
+	})
+	return err
 }
 
 func (c *container) config() *rest.Config {

@@ -157,7 +157,7 @@ func (w *World) outdate(a Action) {
 
 func (w *World) deafen(p *process, long time.Duration) {
 	w.trace.add(p.name, "hears of nothing for %s", long)
-	for _, resource := range []string{apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions} {
+	for _, resource := range []string{apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions, apiserver.Attachments} {
 		until := time.Now().Add(long + w.dice.between(0, 5*time.Second, "outdate", p.name, resource))
 		w.set(func() { w.lags[p.name+"/"+resource] = until })
 	}

@@ -106,6 +106,7 @@ func (w *World) countOld(dispatcher, class string, limit int, v *corev1.Persiste
 // Nobody does anything about what no event names, except for volumes of earlier days.
 func (w *World) allowHeld() {
 	w.returnTo()
+	w.attachments.finish()
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
 		waits := w.eventsOf(string(v.UID))
 		if claim := w.holder(v); claim != nil {

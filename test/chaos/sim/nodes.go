@@ -150,6 +150,7 @@ func (w *World) taint(n *node, gone time.Time) {
 			w.remove("taint-manager", apiserver.Pods, namespace, pod.Name)
 		}
 	}
+	w.attachments.evict(n)
 }
 
 func (w *World) disrupt(pod *corev1.Pod, reason string) {
@@ -176,6 +177,7 @@ func (w *World) deleteNode(n *node) {
 	n.mu.Unlock()
 	w.trace.add(n.name, "Node object deleted")
 	_, _ = w.server.Delete(apiserver.Nodes, "", n.name, metav1.DeleteOptions{})
+	_, _ = w.server.Delete(apiserver.CSINodes, "", n.name, metav1.DeleteOptions{})
 	w.later(20*time.Second, 60*time.Second, func() {
 		if !n.isRemoved() {
 			return
@@ -183,6 +185,7 @@ func (w *World) deleteNode(n *node) {
 		for _, pod := range w.podsOn(n) {
 			w.collect(pod)
 		}
+		w.attachments.evict(n)
 	}, "podgc", n.name)
 }
 
@@ -234,6 +237,7 @@ func (w *World) restoreNode(n *node) {
 // register is what a kubelet does that finds no Node of its name.
 func (w *World) register(n *node) {
 	_, _ = w.server.Create(apiserver.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{corev1.LabelHostname: n.name}}})
+	w.attachments.register(n)
 }
 
 // checkGivenUp checks that a volume went without its storage only if its node was gone, and its class gives such storage up. An

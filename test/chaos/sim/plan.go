@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Plan is one schedule: all that a run is made from.
@@ -45,6 +47,7 @@ type Class struct {
 	Mounts        bool // its storage is where the claim is that its pods mount
 	DeleteLimit   int
 	GiveUp        time.Duration // after which the storage of a node that is gone is given up; 0 is never
+	Stager        string        // of its volumes, which are flex-node's: iscsi, whose volumes are attached, or loop
 }
 
 // class is the class of a name, an empty one where there is none.
@@ -144,6 +147,24 @@ var snapshotThemes = []theme{
 	{"snapshots", map[string]float64{"kill-dispatcher": 0.03, "exit-1": 0.3, "exit-75": 0.2, "lag": 0.3, "pod-killed": 0.1, "binder-slow": 0.3}, snapshotting, 40, withSnapshots},
 }
 
+// attachThemes are drawn when all of snapshotThemes were, for the same reason, and only where no volume is special.
+var attachThemes = []theme{
+	{"attach", map[string]float64{"kill-dispatcher": 0.01, "exit-1": 0.2, "exit-75": 0.1, "lag": 0.2, "pod-killed": 0.2,
+		"backend-late": 1, "api-slow": 0.02}, attaching, 80, withAttachments},
+}
+
+func withAttachments(p *Plan, r *rand.Rand) {
+	p.Nodes, p.Length = max(3, p.Nodes), p.Length+2*time.Minute
+	for i := range p.Classes {
+		if i == 0 || r.IntN(2) == 0 {
+			p.Classes[i].Stager, p.Classes[i].Cinder = stagerISCSI, false
+		}
+	}
+	if last := &p.Classes[len(p.Classes)-1]; len(p.Classes) > 1 && last.Stager != "" {
+		last.Stager = contract.StagerLoop
+	}
+}
+
 func withSnapshots(p *Plan, r *rand.Rand) {
 	p.Snapshots, p.Classes[0].Cinder = true, false
 	p.Claims, p.Tenants = p.Claims+3, 1 // some are restored
@@ -213,6 +234,12 @@ func NewPlan(seed uint64, only ...string) Plan {
 	special := slices.ContainsFunc(p.Classes, func(c Class) bool { return c.NodeLocal || c.Mounts })
 	if !special && (r.IntN(6) == 0 || len(only) > 0) {
 		p.takeSome(r, snapshotThemes, 1, 1, only)
+	}
+	special = special || p.Snapshots || slices.ContainsFunc(p.Actions, func(a Action) bool {
+		return strings.HasPrefix(a.Do, "admin-") || a.Do == "volume-restore"
+	})
+	if !special && (r.IntN(5) == 0 || len(only) > 0) {
+		p.takeSome(r, attachThemes, 1, 1, only)
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p

@@ -19,6 +19,7 @@ type podState struct {
 	deleted chan struct{} // closed when the pod gets its deletionTimestamp
 	kill    chan string   // takes why the container is ended from outside
 	running atomic.Bool   // its container runs
+	created time.Time
 }
 
 func (w *World) state(pod *corev1.Pod) *podState {
@@ -26,7 +27,7 @@ func (w *World) state(pod *corev1.Pod) *podState {
 	defer w.podMu.Unlock()
 	s := w.pods[pod.UID]
 	if s == nil {
-		s = &podState{deleted: make(chan struct{}), kill: make(chan string, 1)}
+		s = &podState{deleted: make(chan struct{}), kill: make(chan string, 1), created: time.Now()}
 		w.pods[pod.UID] = s
 	}
 	return s

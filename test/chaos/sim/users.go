@@ -68,6 +68,9 @@ func (w *World) putConfig(i int, zone, note string) {
 	if w.plan.Snapshots && !c.Cinder {
 		data["snapshots"] = "true"
 	}
+	if c.Stager == stagerISCSI {
+		data["attachments"] = "true"
+	}
 	if c.NodeLocal {
 		data["node-local"] = "true"
 	}
@@ -194,7 +197,9 @@ func (w *World) do(a Action) {
 	case "image-broken":
 		w.set(func() { w.images[w.plan.Classes[class].Name] = true })
 		mend(func() { w.set(func() { delete(w.images, w.plan.Classes[class].Name) }) })
-	case "watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes", "watch-cut", "compact":
+	case "attach-start", "attach-stop", "attach-move", "attach-force", "connector-away":
+		w.attachments.act(a, mend)
+	case "watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes", "watch-lag-attachments", "watch-cut", "compact":
 		w.disturb(a)
 	case "cinder-quota-zero", "secret-rotate", "secret-delete":
 		w.cinder.do(a, mend)
@@ -289,8 +294,9 @@ func (w *World) setPolicy(volume string, policy corev1.PersistentVolumeReclaimPo
 
 func (w *World) disturb(a Action) {
 	resources := map[string][]string{
-		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions, apiserver.Snapshots, apiserver.SnapshotContents},
-		"watch-lag-pods": {apiserver.Pods, apiserver.Revisions}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
+		"watch-lag":             {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions, apiserver.Snapshots, apiserver.SnapshotContents, apiserver.Attachments},
+		"watch-lag-attachments": {apiserver.Attachments},
+		"watch-lag-pods":        {apiserver.Pods, apiserver.Revisions}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
 	for _, resource := range resources {
 		w.set(func() { w.lags[resource] = time.Now().Add(a.For) })
 	}

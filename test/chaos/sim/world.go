@@ -32,8 +32,10 @@ type World struct {
 	turns   *turns
 	// snapshots is nil where there are none.
 	snapshots *snapshots
-	books     *books
-	ctx       context.Context
+	// attachments is nil where no volume is flex-node's.
+	attachments *attachments
+	books       *books
+	ctx         context.Context
 
 	calm            chan struct{} // closed when everything is mended
 	over, diedYoung atomic.Bool
@@ -84,6 +86,9 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w.restores, w.snapshotNames = map[int]string{}, map[string]bool{}
 	if plan.Snapshots {
 		w.snapshots = newSnapshots(w)
+	}
+	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Stager != "" }) {
+		w.attachments = newAttachments(w)
 	}
 	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
 		w.cinder = newCinder(w, options.T)
@@ -160,6 +165,9 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(name) }, "binder", "claim", name)
 		if after != nil && after.GetDeletionTimestamp() != nil {
 			w.later(time.Millisecond, 2*time.Second, func() { w.unprotectClaim(name) }, "protection", "claim", name)
+			if w.attachments.uses(name) {
+				w.later(time.Millisecond, 30*time.Second, func() { w.attachments.stop(name) }, "user", "workload", name)
+			}
 		}
 		if after == nil {
 			suffix := string(before.GetUID())
@@ -188,6 +196,8 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 			w.remember(podspec.SnapshotName(string(after.GetUID())), corev1.ObjectReference{Namespace: after.GetNamespace(), Name: name})
 		}
 		w.snapshots.changed(before, after)
+	case apiserver.Attachments:
+		w.attachments.changed(before, after)
 	case apiserver.SnapshotContents:
 		w.snapshots.changed(before, after)
 	case apiserver.Classes:
