@@ -230,3 +230,34 @@ func TestRemovalAfterDetach(t *testing.T) {
 		})
 	}
 }
+
+// TestAttachmentForced: somebody takes the finalizer off while detaches fail. They go on until one has succeeded.
+func TestAttachmentForced(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		p.ran = map[string]*corev1.Pod{}
+		stop := p.dispatch()
+		defer stop()
+
+		p.attached()
+		p.csiNode("troubled1")
+		name := p.attachTo("troubled1", "data")
+		p.play(time.Minute)
+		p.remove(apiserver.Attachments, "", name)
+		for !slices.Contains(p.operations(), "detach") {
+			p.play(time.Second)
+		}
+
+		p.server.Mutate(apiserver.Attachments, "", name, func(o apiserver.Object) { o.SetFinalizers(nil) })
+		p.play(time.Minute)
+
+		want := []string{"attach", "attach", "attach", "detach", "detach", "detach", "provision", "provision"}
+		if got := p.operations(); !slices.Equal(got, want) {
+			t.Errorf("pods ran to %q, want %q", got, want)
+		}
+
+		p.play(2 * time.Minute)
+		if pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods); len(pods) > 0 {
+			t.Errorf("%d pods are left, as %s", len(pods), pods[0].Name)
+		}
+	})
+}

@@ -146,7 +146,11 @@ func (p *Plan) startDetach(s *observed.Claim, newest observed.Attempt, tried boo
 	default:
 		p.sayAttachmentError(s)
 
-		made, _ := observed.Suspect(s.Of(contract.Attach))
+		made, suspected := observed.Suspect(s.Of(contract.Attach))
+		if !suspected {
+			made = newest // its request is that of the attempt
+		}
+
 		p.create(s, observed.AttemptSpec{Op: contract.Detach, MadeBy: made.Pod})
 	}
 }
