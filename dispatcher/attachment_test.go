@@ -37,7 +37,8 @@ func (p tenants) attachment(name string) *storagev1.VolumeAttachment {
 	return va
 }
 
-// attaches is what a pod that attaches or detaches comes to: its exit code. One for a node whose name says so fails twice.
+// attaches is what a pod that attaches or detaches comes to: its exit code. One for a node whose name says so fails twice,
+// or is killed once.
 func (p tenants) attaches(pod *corev1.Pod) int32 {
 	request, err := podspec.RequestOf(pod)
 	if err != nil {
@@ -49,8 +50,11 @@ func (p tenants) attaches(pod *corev1.Pod) int32 {
 		p.t.Errorf("%s of node %s: the connector is %q", request.Operation, of.Node, of.Connector)
 	}
 
-	if strings.HasPrefix(of.Node, "troubled") && request.Attempt < 2 {
+	switch {
+	case strings.HasPrefix(of.Node, "troubled") && request.Attempt < 2:
 		return 1
+	case strings.HasPrefix(of.Node, "killing") && request.Attempt == 0:
+		return 137
 	}
 
 	if request.Operation == contract.Attach {
@@ -258,6 +262,40 @@ func TestAttachmentForced(t *testing.T) {
 		p.play(2 * time.Minute)
 		if pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods); len(pods) > 0 {
 			t.Errorf("%d pods are left, as %s", len(pods), pods[0].Name)
+		}
+	})
+}
+
+// TestAttachmentLate: what a killed attempt asked for may come a minute later. Nothing that it would spoil comes before.
+func TestAttachmentLate(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		p.ran = map[string]*corev1.Pod{}
+		stop := p.dispatch()
+		defer stop()
+
+		p.attached()
+		p.csiNode("killing1")
+		name := p.attachTo("killing1", "data")
+		p.play(10 * time.Second)
+		if va := p.attachment(name); !va.Status.Attached {
+			t.Fatalf("the status is %+v", va.Status)
+		}
+
+		p.remove(apiserver.Attachments, "", name)
+		p.play(40 * time.Second)
+		if got := p.operations(); slices.Contains(got, "detach") {
+			t.Errorf("pods ran to %q within a minute of a killed attach", got)
+		}
+
+		p.play(40 * time.Second)
+		want := []string{"attach", "attach", "detach", "detach", "provision", "provision"}
+		if got := p.operations(); !slices.Equal(got, want) || p.attachment(name) == nil {
+			t.Errorf("pods ran to %q, want %q; the attachment is %+v", got, want, p.attachment(name))
+		}
+
+		p.play(time.Minute)
+		if va := p.attachment(name); va != nil {
+			t.Errorf("the attachment is left: %+v", va)
 		}
 	})
 }

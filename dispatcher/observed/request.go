@@ -90,7 +90,7 @@ func (s *Claim) annotateDelete(pod *corev1.Pod, makes contract.Operation) {
 // earlier attempts asked for, or "true" where that time is over.
 func (s *Claim) suspect(op contract.Operation) string {
 	makes := contract.Provision
-	if op == contract.Snapshot || op == contract.Attach {
+	if op == contract.Snapshot || podspec.OfAttachment(op) {
 		makes = op
 	}
 

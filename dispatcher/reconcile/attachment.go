@@ -45,7 +45,8 @@ func (p *Plan) attached(s *observed.Claim) {
 		return
 	}
 
-	if len(s.Attempts) > 0 {
+	late := p.awaitLate(s, s.Of(contract.Attach)) // until then they hold up a detach
+	if len(s.Attempts) > 0 && !late {
 		p.Confirm = Everything // by an old cache the proof would go
 		p.acknowledge(s, s.Attempts...)
 	}
@@ -97,7 +98,8 @@ func (p *Plan) attach(s *observed.Claim) {
 	}
 }
 
-// detach is for a volume that is to be taken away from its node.
+// detach is for a volume that is to be taken away from its node. What killed attempts asked for may come a minute later.
+// So the finalizer stays for as long: else the volume could be taken away from a node that has it again.
 func (p *Plan) detach(s *observed.Claim) {
 	if !s.Attachment.Kept() {
 		p.acknowledge(s, s.Attempts...)
@@ -120,8 +122,13 @@ func (p *Plan) detach(s *observed.Claim) {
 	nothing := !tried && !suspected && s.Attachment.Untouched()
 	detached := tried && newest.Outcome.Phase == podspec.Succeeded
 	switch {
-	case nothing, detached && !newest.Misses(attaches):
+	case nothing:
 		p.do(ReleaseAttachment{})
+	case detached && !newest.Misses(attaches):
+		late := p.awaitLate(s, detaches)
+		if !late {
+			p.do(ReleaseAttachment{})
+		}
 	case detached:
 		p.acknowledge(s, detaches...) // an attempt to attach ran beside it, which it may have missed
 	default:
@@ -151,7 +158,8 @@ func (p *Plan) startDetach(s *observed.Claim, newest observed.Attempt, tried boo
 			made = newest // its request is that of the attempt
 		}
 
-		p.create(s, observed.AttemptSpec{Op: contract.Detach, MadeBy: made.Pod})
+		_, suspect := observed.Suspect(s.Of(contract.Detach))
+		p.create(s, observed.AttemptSpec{Op: contract.Detach, MadeBy: made.Pod, Suspect: suspect})
 	}
 }
 
