@@ -178,6 +178,9 @@ func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *o
 
 	c.observeMemory(s)
 	c.observeDeletions(s)
+	if spec != nil && spec.Op == contract.Delete {
+		return c.confirmAttachedTo(ctx, s)
+	}
 
 	return nil
 }

@@ -186,6 +186,23 @@ func (r Reader) Attachment(ctx context.Context, name string) (*storagev1.VolumeA
 	return found(va, err, "VolumeAttachment", name)
 }
 
+// Attachments are the VolumeAttachments of a volume. The API server cannot select them, so all are read.
+func (r Reader) Attachments(ctx context.Context, volume string) (list []*storagev1.VolumeAttachment, err error) {
+	all, err := r.Client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+	}
+
+	for i := range all.Items {
+		va := &all.Items[i]
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && *name == volume {
+			list = append(list, va)
+		}
+	}
+
+	return list, nil
+}
+
 // Connector is what the CSI driver of a name says of itself on a node, empty where the node has no such driver.
 func (r Reader) Connector(ctx context.Context, node, driver string) (string, error) {
 	if faults := validation.IsDNS1123Subdomain(node); len(faults) > 0 {

@@ -189,8 +189,9 @@ func (p *Plan) storageFound(s *observed.Claim, madeBy *corev1.Pod) bool {
 func (p *Plan) protect(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
 	p.reportDeletionWaits(s, madeBy, reason, why)
-	if reason == events.ReasonLimit || s.SameStorage != nil {
-		p.RequeueBy(s.Now.Add(longestDelay)) // the period of the limit, or the other volume, ends without a change here
+	if reason == events.ReasonLimit || reason == events.ReasonStillAttached || s.SameStorage != nil {
+		// The period of the limit, the other volume, or an attachment that no cache has shown ends without a change here.
+		p.RequeueBy(s.Now.Add(longestDelay))
 	}
 }
 

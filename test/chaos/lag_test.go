@@ -73,6 +73,23 @@ func TestLeaderWithOldCaches(t *testing.T) {
 	}
 }
 
+// TestRemovalByOldAttachments: a claim goes with its workload while a new leader has not heard of the VolumeAttachment. Its
+// storage stays until the node does not reach it any more.
+func TestRemovalByOldAttachments(t *testing.T) {
+	if alone {
+		t.Skip("needs two leaders")
+	}
+	for seed := uint64(1); seed <= laggingSeeds(); seed++ {
+		plan := sim.Plan{Seed: seed, Claims: 1, Nodes: 2, Classes: []sim.Class{{Name: "class-0", Stager: "iscsi"}},
+			Length: 2 * time.Minute, Actions: []sim.Action{{At: time.Second, Do: "claim-create"}, {At: 30 * time.Second, Do: "attach-start"},
+				{At: 59 * time.Second, Do: "dispatcher-old-lists", For: 40 * time.Second},
+				{At: time.Minute, Do: "watch-lag-attachments", For: 50 * time.Second}, {At: 61 * time.Second, Do: "claim-delete"}}}
+		if r := run(t, plan, sim.Options{}); len(r.Violations) > 0 {
+			t.Fatalf("seed %d:\n%s\n%s\n%s", seed, plan, r.Trace, strings.Join(r.Violations, "\n"))
+		}
+	}
+}
+
 // laggingSeeds are fewer where each takes long.
 func laggingSeeds() uint64 {
 	if alone || testing.Short() {
