@@ -299,3 +299,38 @@ func TestAttachmentLate(t *testing.T) {
 		}
 	})
 }
+
+// TestAttachmentAgain: somebody takes the finalizer off, and Kubernetes wants the volume on the node again. What the first
+// order has left to do does not undo that.
+func TestAttachmentAgain(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		p.ran = map[string]*corev1.Pod{}
+		stop := p.dispatch()
+		defer stop()
+
+		p.attached()
+		p.csiNode("troubled1")
+		name := p.attachTo("troubled1", "data")
+		p.play(time.Minute)
+		p.remove(apiserver.Attachments, "", name)
+		for !slices.Contains(p.operations(), "detach") {
+			p.play(time.Second)
+		}
+
+		p.server.Mutate(apiserver.Attachments, "", name, func(o apiserver.Object) { o.SetFinalizers(nil) })
+		p.attachTo("troubled1", "data")
+		p.play(2 * time.Minute)
+		if va := p.attachment(name); !va.Status.Attached {
+			t.Errorf("the status is %+v", va.Status)
+		}
+
+		want := []string{"attach", "attach", "attach", "attach", "attach", "attach", "detach", "provision", "provision"}
+		if got := p.operations(); !slices.Equal(got, want) {
+			t.Errorf("pods ran to %q, want %q", got, want)
+		}
+
+		if pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods); len(pods) > 0 {
+			t.Errorf("%d pods are left, as %s", len(pods), pods[0].Name)
+		}
+	})
+}

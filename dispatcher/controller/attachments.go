@@ -10,6 +10,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // attachmentChanged adds a VolumeAttachment of this dispatcher's driver that asks for work. The removal of its volume may
@@ -55,37 +56,70 @@ func attachedVolumeOf(s *observed.Claim, of *observed.Attachment) string {
 		return observed.AttachedVolume(of.Object)
 	}
 
-	if newest, ok := observed.Last(s.All()); ok {
-		if request, err := podspec.RequestOf(newest.Pod); err == nil {
-			return request.VolumeName
-		}
+	return requestOf(s).VolumeName
+}
+
+// attachmentNameOf is the name of the VolumeAttachment, or where it is gone the one that its pods had. The cache may not
+// show it yet.
+func attachmentNameOf(s *observed.Claim, of *observed.Attachment) string {
+	if of.Object != nil {
+		return of.Object.Name
+	}
+
+	if r := requestOf(s).Attachment; r != nil {
+		return r.Name
 	}
 
 	return ""
 }
 
+// requestOf is the request of one of the pods, empty where there is none.
+func requestOf(s *observed.Claim) contract.Request {
+	for _, a := range s.All() {
+		if request, err := podspec.RequestOf(a.Pod); err == nil {
+			return request
+		}
+	}
+
+	return contract.Request{}
+}
+
 // attachedTo are the nodes that a volume is attached to, or is about to be.
-func (c *Controller) attachedTo(s *observed.Claim) (nodes []string) {
-	for _, va := range c.Cache.AttachmentsOf(s.Volume) {
+func attachedTo(list []*storagev1.VolumeAttachment) (nodes []string) {
+	for _, va := range list {
 		nodes = append(nodes, observed.AttachedNode(va))
 	}
 
 	return nodes
 }
 
+// confirmAttachedTo reads whether a volume of flex-node is attached to nodes, of which the cache shows none. A leader
+// whose cache is old would remove the storage beside a node that works on it.
+func (c *Controller) confirmAttachedTo(ctx context.Context, s *observed.Claim) error {
+	ofNode := s.Released() && s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == c.driver()
+	if !ofNode || len(s.AttachedTo) > 0 {
+		return nil
+	}
+
+	list, err := c.reader.Attachments(ctx, s.Volume.Name)
+	s.AttachedTo = attachedTo(list)
+
+	return err
+}
+
 // confirmAttachment replaces what was observed of a VolumeAttachment by what the API server has.
 func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (err error) {
 	began := time.Now()
 	of := s.Attachment
-	if va := of.Object; va != nil {
-		now, err := c.reader.Attachment(ctx, va.Name)
+	if name := attachmentNameOf(s, of); name != "" {
+		now, err := c.reader.Attachment(ctx, name)
 		if err != nil {
 			return err
 		}
 
-		of.Object, of.Connector = nil, ""
-		if now != nil && now.UID == va.UID {
-			of.Object = now
+		of.Object, of.Successor, of.Connector = nil, now, ""
+		if now != nil && observed.AttachmentKeyOf(now) == s.UID {
+			of.Object, of.Successor = now, nil
 		}
 
 		if of.Object != nil && now.DeletionTimestamp == nil {

@@ -20,6 +20,9 @@ type Attachment struct {
 	// Object is the VolumeAttachment, or nil. Kubernetes makes one for a volume and a node, and deletes it once the
 	// node has unmounted the volume, or is lost.
 	Object *storagev1.VolumeAttachment
+	// Successor is the VolumeAttachment that has the name where Object is gone: of the same volume and node. It is read
+	// from the API server alone.
+	Successor *storagev1.VolumeAttachment
 	// Volume is the one that the VolumeAttachment names, or nil. Its source is known where it was read from the API
 	// server.
 	Volume *corev1.PersistentVolume

@@ -164,7 +164,8 @@ func (p *Plan) startDetach(s *observed.Claim, newest observed.Attempt, tried boo
 }
 
 // withoutAttachment is for pods whose VolumeAttachment is gone: a dispatcher that stalled created one too late, or
-// somebody took the finalizer off. What it may have attached is detached, as long as there is the volume.
+// somebody took the finalizer off. What it may have attached is detached, as long as there is the volume. If Kubernetes
+// wants it on the node again, that is left to the end of the later VolumeAttachment: a detach would undo its work.
 func (p *Plan) withoutAttachment(s *observed.Claim) {
 	if len(s.Attempts) == 0 {
 		p.Forget = true
@@ -181,8 +182,13 @@ func (p *Plan) withoutAttachment(s *observed.Claim) {
 	newest, tried := observed.Last(s.Of(contract.Detach))
 	_, suspected := observed.Suspect(attaches)
 	ended := tried && newest.Outcome.Phase == podspec.Succeeded && !newest.Misses(attaches)
-	if s.Volume == nil || ended || !suspected && !tried {
+	later := s.Attachment.Successor
+	switch {
+	case s.Volume == nil, ended, !suspected && !tried, later != nil && later.Status.Attached:
 		p.acknowledge(s, s.Attempts...)
+		return
+	case later != nil:
+		p.RequeueBy(s.Now.Add(connectorPeriod))
 		return
 	}
 
