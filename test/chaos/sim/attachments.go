@@ -22,8 +22,8 @@ import (
 
 // attaching are the actions of the theme.
 var attaching = []string{"attach-start", "attach-start", "attach-start", "attach-start", "attach-start", "attach-start",
-	"attach-start", "attach-start", "attach-stop", "attach-stop", "attach-stop", "attach-move", "attach-move", "attach-move",
-	"attach-move", "attach-force", "connector-away", "watch-lag-attachments", "node-dead", "node-gone", "claim-create",
+	"attach-start", "attach-start", "attach-stop", "attach-stop", "attach-stop", "attach-move", "attach-move",
+	"attach-move", "attach-move", "attach-force", "connector-away", "watch-lag-attachments", "node-dead", "node-gone", "claim-create",
 	"claim-create", "claim-delete", "pod-kill", "pod-kill", "pod-delete"}
 
 const (
@@ -93,8 +93,8 @@ func (a *attachments) spotOf(va *storagev1.VolumeAttachment) (at spot, byPods bo
 	return spot{keyOf(v), va.Spec.NodeName}, v.Spec.CSI.VolumeAttributes[contract.AttributeStager] != contract.StagerLoop
 }
 
-// changed hears of VolumeAttachments, under the server's lock. One says that it is attached only if its node reaches the
-// volume. One goes only if its node does not.
+// changed hears of VolumeAttachments, under the server's lock. One says that it is attached only if its node reaches
+// the volume. One goes only if its node does not.
 func (a *attachments) changed(before, after apiserver.Object) {
 	object := after
 	if after == nil {
@@ -276,7 +276,7 @@ func (a *attachments) act(do Action, mend func(func())) {
 	case "connector-away":
 		n := a.w.nodes[do.N%len(a.w.nodes)]
 		a.w.trace.add("admin", "flex-node is not on %s", n.name)
-		a.w.server.Mutate(apiserver.CSINodes, "", n.name, func(o apiserver.Object) { o.(*storagev1.CSINode).Spec.Drivers = nil })
+		a.setDrivers(n, nil)
 		mend(func() { a.register(n) })
 	}
 }
@@ -287,10 +287,16 @@ func (a *attachments) register(n *node) {
 		return
 	}
 	drivers := []storagev1.CSINodeDriver{{Name: driver, NodeID: connectorOf(n.name)}}
-	if !a.w.server.Mutate(apiserver.CSINodes, "", n.name, func(o apiserver.Object) { o.(*storagev1.CSINode).Spec.Drivers = drivers }) {
+	if !a.setDrivers(n, drivers) {
 		a.w.create(apiserver.CSINodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.name},
 			Spec: storagev1.CSINodeSpec{Drivers: drivers}})
 	}
+}
+
+func (a *attachments) setDrivers(n *node, drivers []storagev1.CSINodeDriver) (exists bool) {
+	return a.w.server.Mutate(apiserver.CSINodes, "", n.name, func(o apiserver.Object) {
+		o.(*storagev1.CSINode).Spec.Drivers = drivers
+	})
 }
 
 // force is an administrator who detaches on the storage system, and then takes the finalizer off.
