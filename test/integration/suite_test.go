@@ -51,7 +51,7 @@ func suite(t *testing.T) []trial {
 	for table, read := range map[string]func(*testing.T, map[string]string) []trial{
 		"volumes": volumeTrials, "pods": podTrials, "privileges": privilegeTrials, "claims": claimTrials,
 		"requests": requestTrials("requests.yaml"), "dispatcher": requestTrials("dispatcher.yaml"),
-		"controllers": requestTrials("controllers.yaml"), "snapshots": requestTrials("snapshots.yaml")} {
+		"controllers": requestTrials("controllers.yaml"), "snapshots": requestTrials("snapshots.yaml"), "attachments": attachmentTrials} {
 		for _, c := range read(t, holderTokens(t)) {
 			c.name = table + "/" + c.name
 			all = append(all, c)
