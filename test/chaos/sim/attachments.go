@@ -23,8 +23,8 @@ import (
 // attaching are the actions of the theme.
 var attaching = []string{"attach-start", "attach-start", "attach-start", "attach-start", "attach-start", "attach-start",
 	"attach-start", "attach-start", "attach-stop", "attach-stop", "attach-stop", "attach-move", "attach-move",
-	"attach-move", "attach-move", "attach-force", "connector-away", "watch-lag-attachments", "node-dead", "node-gone", "claim-create",
-	"claim-create", "claim-delete", "pod-kill", "pod-kill", "pod-delete"}
+	"attach-move", "attach-move", "attach-force", "connector-away", "watch-lag-attachments", "node-dead", "node-gone",
+	"claim-create", "claim-create", "claim-delete", "pod-kill", "pod-kill", "pod-delete"}
 
 const (
 	stagerISCSI  = "iscsi"
