@@ -13,8 +13,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// attachmentChanged adds a VolumeAttachment of this dispatcher's driver that asks for work. The removal of its volume may
-// wait for its end.
+// attachmentChanged adds a VolumeAttachment of this dispatcher's driver that asks for work. The removal of its volume
+// may wait for its end.
 func (c *Controller) attachmentChanged(va *storagev1.VolumeAttachment, deleted bool) {
 	if va.Spec.Attacher != c.driver() {
 		return
@@ -111,22 +111,8 @@ func (c *Controller) confirmAttachedTo(ctx context.Context, s *observed.Claim) e
 func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (err error) {
 	began := time.Now()
 	of := s.Attachment
-	if name := attachmentNameOf(s, of); name != "" {
-		now, err := c.reader.Attachment(ctx, name)
-		if err != nil {
-			return err
-		}
-
-		of.Object, of.Successor, of.Connector = nil, now, ""
-		if now != nil && observed.AttachmentKeyOf(now) == s.UID {
-			of.Object, of.Successor = now, nil
-		}
-
-		if of.Object != nil && now.DeletionTimestamp == nil {
-			if of.Connector, err = c.reader.Connector(ctx, now.Spec.NodeName, of.Driver); err != nil {
-				return err
-			}
-		}
+	if err := c.confirmAttachmentObject(ctx, s, of); err != nil {
+		return err
 	}
 
 	if of.Volume, err = c.reader.VolumeNamed(ctx, attachedVolumeOf(s, of)); err != nil {
@@ -135,7 +121,8 @@ func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (
 
 	s.SetAttachment(of)
 	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
-		return fmt.Errorf("attachment %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
+		return fmt.Errorf("attachment %s is of class %q by now, and the caches show class %q", s.UID, class,
+			s.ClassName)
 	}
 
 	c.observeConfig(s)
@@ -151,6 +138,33 @@ func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (
 	s.Confirmed = began
 
 	return nil
+}
+
+// confirmAttachmentObject reads the VolumeAttachment, and what its node says of itself.
+func (c *Controller) confirmAttachmentObject(
+	ctx context.Context, s *observed.Claim, of *observed.Attachment,
+) error {
+	name := attachmentNameOf(s, of)
+	if name == "" {
+		return nil
+	}
+
+	now, err := c.reader.Attachment(ctx, name)
+	if err != nil {
+		return err
+	}
+
+	of.Object, of.Successor, of.Connector = nil, now, ""
+	if now != nil && observed.AttachmentKeyOf(now) == s.UID {
+		of.Object, of.Successor = now, nil
+	}
+
+	attaches := of.Object != nil && now.DeletionTimestamp == nil
+	if attaches {
+		of.Connector, err = c.reader.Connector(ctx, now.Spec.NodeName, of.Driver)
+	}
+
+	return err
 }
 
 // changeAttachment carries out an action on a VolumeAttachment.

@@ -33,8 +33,8 @@ type Event struct {
 // while it does.
 func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
-// CanWait reports whether the event can be put off while many others wait to be written: it is recorded again as long as
-// it is true, and many claims may have it at the same time.
+// CanWait reports whether the event can be put off while many others wait to be written: it is recorded again as long
+// as it is true, and many claims may have it at the same time.
 func (e Event) CanWait() bool { return e.Reason == ReasonRunsLong }
 
 // OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was
@@ -243,8 +243,8 @@ func SnapshotLeft(handle string, pod *corev1.Pod) Event {
 
 // AttachmentWaits says why no pod attaches a volume to a node, or detaches it.
 func AttachmentWaits(reason podspec.Reason, node, why string) Event {
-	return Event{On: OnVolume, Warning: true, Reason: reason, Key: "attachment/" + node + "/" + string(reason) + "/" + why,
-		Message: why}
+	return Event{On: OnVolume, Warning: true, Reason: reason, Message: why,
+		Key: "attachment/" + node + "/" + string(reason) + "/" + why}
 }
 
 // ContentLeft says that nobody deletes a content whose VolumeSnapshot is gone.

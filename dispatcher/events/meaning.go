@@ -269,16 +269,16 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "A pod took the snapshot. Only the dispatcher's log has this.",
 		Do:    "nothing."},
 	ReasonAttachWaits: {Warning: true, On: "volume",
-		Means: "A node cannot reach the volume yet, or still can. The message names the node, and what that waits for. " +
-			"Kubernetes shows it on the pods that use the volume, as FailedAttachVolume.",
+		Means: "A node cannot reach the volume yet, or still can. The message names the node, and what that waits " +
+			"for. Kubernetes shows it on the pods that use the volume, as FailedAttachVolume.",
 		Do: "do what the message says. The attempt follows by itself."},
 	ReasonAttachRefused: {Warning: true, On: "volume",
-		Means: "No pod lets the node reach the volume as things are: the class attaches no volumes, or the volume is not " +
-			"one that pods attach.",
+		Means: "No pod lets the node reach the volume as things are: the class attaches no volumes, or the volume is " +
+			"not one that pods attach.",
 		Do: "change what the message names."},
 	ReasonStillAttached: {Warning: true, On: "volume",
-		Means: "The claim is deleted, and a node still has the volume, so its storage is not removed. Kubernetes detaches " +
-			"a volume when its last pod on the node is gone.",
+		Means: "The claim is deleted, and a node still has the volume, so its storage is not removed. Kubernetes " +
+			"detaches a volume when its last pod on the node is gone.",
 		Do: "if the node is lost for good, taint it with `node.kubernetes.io/out-of-service`, as Kubernetes asks " +
 			"for ([node.md](node.md#upgrade-reboot-removal))."},
 	ReasonOrphan: {Warning: true, On: "volume, content or pod",

@@ -39,8 +39,8 @@ func (s *Claim) SetAttachment(of *Attachment) {
 	}
 }
 
-// AttachmentKeyOf is the UID under which a VolumeAttachment is served. That of a volume which no provisioner pod made is
-// the VolumeAttachment's own, and no pod has it in its name.
+// AttachmentKeyOf is the UID under which a VolumeAttachment is served. That of a volume which no provisioner pod made
+// is the VolumeAttachment's own, and no pod has it in its name.
 func AttachmentKeyOf(va *storagev1.VolumeAttachment) string {
 	if uid, ours := podspec.ClaimUIDOf(AttachedVolume(va)); ours {
 		return contract.AttachmentKey(uid, string(va.UID))

@@ -71,14 +71,12 @@ func Of(s *observed.Claim, p reconcile.Plan) (now Progress) {
 // Served reports whether an operation that an earlier reconciliation waited for is done.
 func Served(s *observed.Claim, op string) bool {
 	switch op {
+	case string(contract.Attach), string(contract.Detach):
+		return attachmentServed(s.Attachment, op)
 	case string(contract.Snapshot):
 		return s.Snapshot != nil && s.Snapshot.Content != nil && podspec.ContentReady(s.Snapshot.Content)
 	case string(contract.DeleteSnapshot):
 		return s.Snapshot == nil || s.Snapshot.Content == nil
-	case string(contract.Attach):
-		return s.Attachment != nil && s.Attachment.Object != nil && s.Attachment.Object.Status.Attached
-	case string(contract.Detach):
-		return s.Attachment == nil || s.Attachment.Object == nil || !s.Attachment.Kept()
 	case string(contract.Provision):
 		return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
 	case string(contract.Delete):
@@ -89,6 +87,15 @@ func Served(s *observed.Claim, op string) bool {
 	}
 
 	return false
+}
+
+func attachmentServed(of *observed.Attachment, op string) bool {
+	exists := of != nil && of.Object != nil
+	if op == string(contract.Attach) {
+		return exists && of.Object.Status.Attached
+	}
+
+	return !exists || !of.Kept()
 }
 
 // operation is what is to be done for the claim, and since when.

@@ -16,8 +16,8 @@ const connectorPeriod = 5 * time.Second
 
 // decideAttachment says what to do about a VolumeAttachment.
 //
-// Its finalizer is the record: it is there before the first pod that attaches, and until one has detached. So Kubernetes
-// gives the volume to no other node before this one has lost it.
+// Its finalizer is the record: it is there before the first pod that attaches, and until one has detached. So
+// Kubernetes gives the volume to no other node before this one has lost it.
 func decideAttachment(s *observed.Claim) (p Plan) {
 	of := s.Attachment
 	switch {
@@ -98,7 +98,8 @@ func (p *Plan) attach(s *observed.Claim) {
 	}
 }
 
-// detach is for a volume that is to be taken away from its node. What killed attempts asked for may come a minute later.
+// detach is for a volume that is to be taken away from its node. What killed attempts asked for may come a minute
+// later.
 // So the finalizer stays for as long: else the volume could be taken away from a node that has it again.
 func (p *Plan) detach(s *observed.Claim) {
 	if !s.Attachment.Kept() {

@@ -142,7 +142,8 @@ func keepFor(s *observed.Claim, a observed.Attempt) time.Duration {
 
 // nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits;
 // the first while another one runs, whatever has become of the claim or its class since; and the first of deletes, or
-// of the attempts of a snapshot or attachment, that have not come to an end. A dispatcher that knows of none of them finds the name taken.
+// of the attempts of a snapshot or attachment, that have not come to an end. A dispatcher that knows of none of them
+// finds the name taken.
 func nameNeeded(s *observed.Claim, a observed.Attempt) bool {
 	first := a.Number == 0
 	if s.Pending() && (first || s.Newest(a)) {

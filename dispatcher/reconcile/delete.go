@@ -190,7 +190,8 @@ func (p *Plan) protect(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Rea
 	p.ProtectedBy = reason
 	p.reportDeletionWaits(s, madeBy, reason, why)
 	if reason == events.ReasonLimit || reason == events.ReasonStillAttached || s.SameStorage != nil {
-		// The period of the limit, the other volume, or an attachment that no cache has shown ends without a change here.
+		// The period of the limit, the other volume, or an attachment that no cache has shown ends without a change
+		// here.
 		p.RequeueBy(s.Now.Add(longestDelay))
 	}
 }

@@ -330,8 +330,8 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 	}
 }
 
-// awaitUnneeded is for a pod of an object that is being deleted, or is gone. One that makes what nobody asks for any more
-// is stopped if it certainly does not run.
+// awaitUnneeded is for a pod of an object that is being deleted, or is gone. One that makes what nobody asks for any
+// more is stopped if it certainly does not run.
 func (p *Plan) awaitUnneeded(s *observed.Claim, a observed.Attempt) {
 	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
 	idle := a.Pod.Spec.NodeName == "" || stuck

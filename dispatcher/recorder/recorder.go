@@ -138,7 +138,8 @@ func referable(object runtime.Object) runtime.Object {
 }
 
 // Record writes an event once, and one that persists once in RemindAfter. It counts as written while it waits for that.
-// log is what to add of the pod's log. An event that can wait is put off while many others wait. RemindAt says until when.
+// log is what to add of the pod's log. An event that can wait is put off while many others wait. RemindAt says until
+// when.
 func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	if e.Key == "" {
 		return

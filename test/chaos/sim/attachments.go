@@ -113,7 +113,8 @@ func (a *attachments) changed(before, after apiserver.Object) {
 	}
 
 	was, known := before.(*storagev1.VolumeAttachment)
-	if byPods && va.Status.Attached && !(known && was.Status.Attached) && !reaches {
+	already := known && was.Status.Attached
+	if byPods && va.Status.Attached && !already && !reaches {
 		a.w.violate("VolumeAttachment %s says attached, and the storage does not let %s reach %s", va.Name, at.node, at.key)
 	}
 
