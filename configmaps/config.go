@@ -322,8 +322,8 @@ func (p pair) of(data map[string]string, able *bool) field.ErrorList {
 		return field.ErrorList{field.Required(dataPath.Key(p.do),
 			fmt.Sprintf("inline scripts %s come in pairs: without it %s", p.what, p.withoutDo))}
 	case do && !inline:
-		return field.ErrorList{field.Required(dataPath.Key(keyProvision), fmt.Sprintf("inline scripts %s come with those "+
-			"to provision and delete; for an image write %s: \"true\" instead", p.what, p.key))}
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision), fmt.Sprintf("inline scripts %s come with "+
+			"those to provision and delete; for an image write %s: \"true\" instead", p.what, p.key))}
 	case inline && set:
 		return field.ErrorList{field.Forbidden(dataPath.Key(p.key), fmt.Sprintf("in a class with inline scripts the "+
 			"script %s says so; remove the key", p.do))}

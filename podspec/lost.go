@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,4 +27,13 @@ func MendRecord(v *corev1.PersistentVolume, provisioner string) string {
 	}
 
 	return "kubectl flex release " + v.Name
+}
+
+// ReleasedAt is when a volume reached its phase, or else when it was created.
+func ReleasedAt(v *corev1.PersistentVolume) time.Time {
+	if at := v.Status.LastPhaseTransitionTime; at != nil {
+		return at.Time
+	}
+
+	return v.CreationTimestamp.Time
 }

@@ -51,8 +51,8 @@ const (
 const allowList = "flex-pv-policy"
 
 // probes has one or more for each policy without which no pod is made. That on VolumeAttachments is compared alone: it
-// is about changes of an object that need not exist. The guard of the claims' creators is not among these, and cannot be
-// tried: where claims are stamped, a forged name is overwritten before any policy sees it.
+// is about changes of an object that need not exist. The guard of the claims' creators is not among these, and cannot
+// be tried: where claims are stamped, a forged name is overwritten before any policy sees it.
 var probes = []probe{
 	{"flex-pv-by-provisioner-pod", "another claim's volume", asProvisioner, createVolume},
 	{"flex-secrets-by-provisioner-pod", "another volume's Secret", asProvisioner, createSecret},

@@ -245,7 +245,7 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 
 	var found []Finding
 	free := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
-	if free && s.Now.Sub(releasedAt(v)) > gracePeriod {
+	if free && s.Now.Sub(podspec.ReleasedAt(v)) > gracePeriod {
 		found = append(found, Finding{
 			Kind: Released, Name: v.Name, About: v,
 			Why: "its storage was to be removed more than an hour ago; " +
@@ -271,15 +271,6 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 func (s State) ofClasses(v *corev1.PersistentVolume) bool {
 	_, named := podspec.ClaimUIDOf(v.Name)
 	return named && slices.Contains(s.Classes, podspec.ClassOf(v))
-}
-
-// releasedAt is when the volume reached its phase, or else when it was created.
-func releasedAt(v *corev1.PersistentVolume) time.Time {
-	if at := v.Status.LastPhaseTransitionTime; at != nil {
-		return at.Time
-	}
-
-	return v.CreationTimestamp.Time
 }
 
 func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {

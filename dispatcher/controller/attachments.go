@@ -59,8 +59,8 @@ func attachedVolumeOf(s *observed.Claim, of *observed.Attachment) string {
 	return requestOf(s).VolumeName
 }
 
-// attachmentNameOf is the name of the VolumeAttachment, or where it is gone the one that its pods had. The cache may not
-// show it yet.
+// attachmentNameOf is the name of the VolumeAttachment, or where it is gone the one that its pods had. The cache may
+// not show it yet.
 func attachmentNameOf(s *observed.Claim, of *observed.Attachment) string {
 	if of.Object != nil {
 		return of.Object.Name

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
@@ -129,7 +131,11 @@ func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 			p.Confirm = Everything // the caches of pods and of records may show a part of what has ended
 		}
 
-		p.protect(s, madeBy, reason, why)
+		detaches := reason == events.ReasonStillAttached && p.waitsUntil(s, podspec.ReleasedAt(s.Volume).Add(detachGrace))
+		if !detaches {
+			p.protect(s, madeBy, reason, why)
+		}
+
 		if s.Released() {
 			p.acknowledge(s, s.Of(contract.Provision)...) // the volume is their outcome, whoever keeps it
 		}
@@ -163,6 +169,9 @@ func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 
 	p.create(s, observed.AttemptSpec{Op: contract.Delete, MadeBy: madeBy, Node: node})
 }
+
+// detachGrace is how long a node may take to be rid of a released volume. A claim is often deleted with its pod.
+const detachGrace = 10 * time.Second
 
 // storageFound reports whether a delete pod would find the storage. Otherwise the storage stays, and an event says why.
 func (p *Plan) storageFound(s *observed.Claim, madeBy *corev1.Pod) bool {
