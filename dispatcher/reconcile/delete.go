@@ -131,7 +131,7 @@ func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 			p.Confirm = Everything // the caches of pods and of records may show a part of what has ended
 		}
 
-		detaches := reason == events.ReasonStillAttached && p.waitsUntil(s, podspec.ReleasedAt(s.Volume).Add(detachGrace))
+		detaches := p.awaitDetach(s, reason)
 		if !detaches {
 			p.protect(s, madeBy, reason, why)
 		}
@@ -172,6 +172,15 @@ func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 
 // detachGrace is how long a node may take to be rid of a released volume. A claim is often deleted with its pod.
 const detachGrace = 10 * time.Second
+
+// awaitDetach puts off what is to be said of a released volume that a node still has.
+func (p *Plan) awaitDetach(s *observed.Claim, reason podspec.Reason) (waits bool) {
+	if reason != events.ReasonStillAttached {
+		return false
+	}
+
+	return p.waitsUntil(s, podspec.ReleasedAt(s.Volume).Add(detachGrace))
+}
 
 // storageFound reports whether a delete pod would find the storage. Otherwise the storage stays, and an event says why.
 func (p *Plan) storageFound(s *observed.Claim, madeBy *corev1.Pod) bool {
