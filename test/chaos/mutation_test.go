@@ -76,12 +76,6 @@ var reverted = []struct {
 		[]string{"	case !s.Attachment.Kept():", "	case false:"}},
 	{"the finalizer goes after a detach that failed", attachment, "attach", "is gone, and node",
 		[]string{"detached := tried && newest.Outcome.Phase == podspec.Succeeded", "detached := tried"}},
-	{"a volume is attached without a pod", attachment, "attach", "says attached, and the storage",
-		[]string{"	case !tried && s.Attachment.Stager() == contract.StagerLoop:", "	case !tried:"}},
-	{"a detach does not wait for what a killed attach asked for", attachment, "attach", "its VolumeAttachment has been gone",
-		[]string{"late := p.awaitLate(s, s.Of(contract.Attach)) // until", "late := false // until"}},
-	{"an attach does not wait for what a killed detach asked for", attachment, "attach", "says is attached",
-		[]string{"late := p.awaitLate(s, detaches)", "late := false"}},
 	{"storage goes beside an attachment", "../../dispatcher/obstacles/removal.go", "attach", "removes the storage at",
 		[]string{"if why := attachedTo(s); why != \"\" {", "if why := attachedTo(s); false {"}},
 }
