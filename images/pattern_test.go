@@ -1,7 +1,9 @@
 package images
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -196,6 +198,54 @@ func TestForgedName(t *testing.T) {
 			if _, err := os.Stat(outside); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// Another attempt may make the directory, and be killed, while one waits for flexctl. What this one read before is old then.
+func TestProvisionBeside(t *testing.T) {
+	flexctl, err := exec.LookPath("flexctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("PATH")
+	eachByName(t, func(t *testing.T, newClass func(map[string]string) class) {
+		for at, reached := 1, true; reached; at++ {
+			c := newClass(nil)
+			script, err := filepath.Abs(c.image + "/provisioner.sh")
+			if err != nil {
+				t.Fatal(err)
+			}
+			programs := t.TempDir()
+			count, other := filepath.Join(programs, "count"), filepath.Join(programs, "other")
+			wrapper := fmt.Sprintf(`#!/bin/sh
+[ ! -e %[2]s ] || [ -e %[2]s.done ] || [ "$1" != create-pv ] || exit 9
+echo >>%[1]s
+if [ "$(wc -l <%[1]s)" = %[3]d ]; then
+	sh %[4]s >%[2]s 2>&1
+	echo $? >%[2]s.done
+fi
+exec %[5]s "$@"
+`, count, other, at, script, flexctl)
+			if err := os.WriteFile(filepath.Join(programs, "flexctl"), []byte(wrapper), 0o700); err != nil {
+				t.Fatal(err)
+			}
+
+			t.Setenv("PATH", programs+":"+path)
+			c.run(t, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name+" created")
+			t.Setenv("PATH", path)
+
+			code, err := os.ReadFile(other + ".done")
+			reached = err == nil
+			if reached && string(code) != "9\n" {
+				t.Errorf("the attempt beside call %d ended with %s, and not at create-pv", at, code)
+			}
+			if !reached && at < 5 {
+				t.Fatalf("the script has only %d calls", at-1)
+			}
+			c.check(t, 0o777)
+			c.run(t, c.delete(t), 0).Expect(t, 0, "")
+			c.checkDeleted(t)
 		}
 	})
 }

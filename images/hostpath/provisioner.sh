@@ -196,7 +196,8 @@ provision)
 	[ "$KEEP_ON_DELETE" != true ] || kept=$FLEX_PVC_NAMESPACE/$FLEX_PVC_NAME
 	# In this order: an attempt beside this one makes the mark, or the link, first.
 	if [ -n "$PATH_PATTERN" ]; then
-		[ -L "$mark/name" ] || name=$(flexctl dirname "$PATH_PATTERN")
+		# Not by a look at the link: an attempt beside this one may have made it since it was read.
+		[ "$name" != "$FLEX_PV_NAME" ] || name=$(flexctl dirname "$PATH_PATTERN")
 		dir=$ROOT/$name
 		if [ -e "$dir" ]; then
 			case $(readlink "$marks/names/$name" || true) in
@@ -215,7 +216,8 @@ provision)
 	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	if [ -n "$PATH_PATTERN" ]; then
-		ln -sn -- "$name" "$mark/name" 2>/dev/null || [ -L "$mark/name" ]
+		ln -sn -- "$name" "$mark/name" 2>/dev/null || [ "$(readlink "$mark/name")" = "$name" ] ||
+			flexctl fail "another attempt named the directory of the volume otherwise than $dir on node $FLEX_NODE; the next attempt takes its name"
 		mkdir -p -- "$marks/names" "$marks/kept"
 		# Of two volumes one makes the link. The other one must not make, use or remove the directory.
 		ln -sn -- "$FLEX_PV_NAME" "$marks/names/$name" 2>/dev/null || true

@@ -114,7 +114,8 @@ provision)
 	[ "$KEEP_ON_DELETE" != true ] || kept=$FLEX_PVC_NAMESPACE/$FLEX_PVC_NAME
 	# In this order: an attempt beside this one makes the mark, or the link, first.
 	if [ -n "$PATH_PATTERN" ]; then
-		[ -L "$mark/name" ] || name=$(flexctl dirname "$PATH_PATTERN")
+		# Not by a look at the link: an attempt beside this one may have made it since it was read.
+		[ "$name" != "$FLEX_PV_NAME" ] || name=$(flexctl dirname "$PATH_PATTERN")
 		dir=$MOUNT/$name
 		if [ -e "$dir" ]; then
 			case $(readlink "$marks/names/$name" || true) in
@@ -134,7 +135,8 @@ provision)
 	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	if [ -n "$PATH_PATTERN" ]; then
-		ln -sn -- "$name" "$mark/name" 2>/dev/null || [ -L "$mark/name" ]
+		ln -sn -- "$name" "$mark/name" 2>/dev/null || [ "$(readlink "$mark/name")" = "$name" ] ||
+			flexctl fail "another attempt named the directory of the volume otherwise than $EXPORT/$name on $SERVER; the next attempt takes its name"
 		for links in "$marks/names" "$marks/kept"; do
 			[ -d "$links" ] || mkdir -m 1777 -- "$links" 2>/dev/null || [ -d "$links" ]
 		done
