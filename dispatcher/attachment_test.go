@@ -237,6 +237,12 @@ func TestRemovalAfterDetach(t *testing.T) {
 
 // TestAttachmentForced: somebody takes the finalizer off while detaches fail. They go on until one has succeeded.
 func TestAttachmentForced(t *testing.T) {
+	for name, others := range map[string][]string{"gone": nil, "kept by others": {"example.com/backup"}} {
+		t.Run(name, func(t *testing.T) { forced(t, others) })
+	}
+}
+
+func forced(t *testing.T, others []string) {
 	inBubble(t, func(p tenants) {
 		p.ran = map[string]*corev1.Pod{}
 		stop := p.dispatch()
@@ -251,8 +257,12 @@ func TestAttachmentForced(t *testing.T) {
 			p.play(time.Second)
 		}
 
-		p.server.Mutate(apiserver.Attachments, "", name, func(o apiserver.Object) { o.SetFinalizers(nil) })
+		p.server.Mutate(apiserver.Attachments, "", name, func(o apiserver.Object) { o.SetFinalizers(others) })
 		p.play(time.Minute)
+		if len(others) > 0 {
+			p.server.Mutate(apiserver.Attachments, "", name, func(o apiserver.Object) { o.SetFinalizers(nil) })
+			p.play(time.Minute)
+		}
 
 		want := []string{"attach", "attach", "attach", "detach", "detach", "detach", "provision", "provision"}
 		if got := p.operations(); !slices.Equal(got, want) {

@@ -10,7 +10,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
-	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // attachmentChanged adds a VolumeAttachment of this dispatcher's driver that asks for work. The removal of its volume
@@ -56,7 +55,7 @@ func attachedVolumeOf(s *observed.Claim, of *observed.Attachment) string {
 		return observed.AttachedVolume(of.Object)
 	}
 
-	return requestOf(s).VolumeName
+	return s.AnyRequest().VolumeName
 }
 
 // attachmentNameOf is the name of the VolumeAttachment, or where it is gone the one that its pods had. The cache may
@@ -66,31 +65,11 @@ func attachmentNameOf(s *observed.Claim, of *observed.Attachment) string {
 		return of.Object.Name
 	}
 
-	if r := requestOf(s).Attachment; r != nil {
+	if r := s.AnyRequest().Attachment; r != nil {
 		return r.Name
 	}
 
 	return ""
-}
-
-// requestOf is the request of one of the pods, empty where there is none.
-func requestOf(s *observed.Claim) contract.Request {
-	for _, a := range s.All() {
-		if request, err := podspec.RequestOf(a.Pod); err == nil {
-			return request
-		}
-	}
-
-	return contract.Request{}
-}
-
-// attachedTo are the nodes that a volume is attached to, or is about to be.
-func attachedTo(list []*storagev1.VolumeAttachment) (nodes []string) {
-	for _, va := range list {
-		nodes = append(nodes, observed.AttachedNode(va))
-	}
-
-	return nodes
 }
 
 // confirmAttachedTo reads whether a volume of flex-node is attached to nodes, of which the cache shows none. A leader
@@ -102,7 +81,7 @@ func (c *Controller) confirmAttachedTo(ctx context.Context, s *observed.Claim) e
 	}
 
 	list, err := c.reader.Attachments(ctx, s.Volume.Name)
-	s.AttachedTo = attachedTo(list)
+	s.AttachedTo = observed.AttachedTo(list)
 
 	return err
 }
@@ -115,7 +94,8 @@ func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (
 		return err
 	}
 
-	if of.Volume, err = c.reader.VolumeNamed(ctx, attachedVolumeOf(s, of)); err != nil {
+	of.Volume, err = c.reader.VolumeNamed(ctx, attachedVolumeOf(s, of))
+	if err != nil {
 		return err
 	}
 

@@ -31,7 +31,7 @@ func (c *Controller) observeDeletions(s *observed.Claim) {
 		return
 	}
 
-	s.AttachedTo = attachedTo(c.Cache.AttachmentsOf(s.Volume))
+	s.AttachedTo = observed.AttachedTo(c.Cache.AttachmentsOf(s.Volume))
 
 	s.SetCopiedBy(c.Cache.Copying(s.Volume.Name))
 	if s.CopiedBy == "" {

@@ -58,9 +58,13 @@ func AttachedVolume(va *storagev1.VolumeAttachment) string {
 	return ""
 }
 
-// AttachedNode says which node has the volume, or is about to.
-func AttachedNode(va *storagev1.VolumeAttachment) string {
-	return fmt.Sprintf("node %s (VolumeAttachment %s)", va.Spec.NodeName, va.Name)
+// AttachedTo says which nodes have the volume, or are about to.
+func AttachedTo(list []*storagev1.VolumeAttachment) (nodes []string) {
+	for _, va := range list {
+		nodes = append(nodes, fmt.Sprintf("node %s (VolumeAttachment %s)", va.Spec.NodeName, va.Name))
+	}
+
+	return nodes
 }
 
 // Kept reports whether the finalizer is in place, without which no pod may attach the volume.
@@ -118,6 +122,31 @@ func (of *Attachment) Error() string {
 // OfAttachment reports whether one of the pods is of a VolumeAttachment.
 func (s *Claim) OfAttachment() bool {
 	return slices.ContainsFunc(s.All(), func(a Attempt) bool { return podspec.OfAttachment(a.Op) })
+}
+
+// AnyRequest is the request of one of the pods, empty where there is none.
+func (s *Claim) AnyRequest() contract.Request {
+	for _, a := range s.All() {
+		if request, err := podspec.RequestOf(a.Pod); err == nil {
+			return request
+		}
+	}
+
+	return contract.Request{}
+}
+
+// AttachmentNode is the node that the volume is to reach, or to be taken away from. Where the VolumeAttachment is gone,
+// its pods name it.
+func (s *Claim) AttachmentNode() string {
+	if va := s.Attachment.Object; va != nil {
+		return va.Spec.NodeName
+	}
+
+	if r := s.AnyRequest().Attachment; r != nil {
+		return r.Node
+	}
+
+	return ""
 }
 
 // attachmentRequest asks for the volume to be attached to the node, or detached from it. Without a VolumeAttachment the

@@ -69,12 +69,10 @@ func (p *Plan) attach(s *observed.Claim) {
 	}
 
 	newest, tried := observed.Last(s.Of(contract.Attach))
+	needsNone := !tried && s.Attachment.Stager() == contract.StagerLoop // nobody has to let the node reach it
 	switch {
-	case tried && newest.Outcome.Phase == podspec.Succeeded:
+	case needsNone, tried && newest.Outcome.Phase == podspec.Succeeded:
 		p.do(SetAttached{})
-		return
-	case !tried && s.Attachment.Stager() == contract.StagerLoop:
-		p.do(SetAttached{}) // nobody has to let the node reach it
 		return
 	case tried:
 		p.reportFailure(s, newest)
@@ -85,7 +83,9 @@ func (p *Plan) attach(s *observed.Claim) {
 	switch {
 	case reason != podspec.ReasonNone:
 		p.attachmentWaits(s, reason, why)
-		p.RequeueBy(s.Now.Add(connectorPeriod))
+		if reason == events.ReasonAttachWaits {
+			p.RequeueBy(s.Now.Add(connectorPeriod))
+		}
 	case delayed:
 		p.sayAttachmentError(s)
 	case !s.Attachment.Kept():
@@ -99,13 +99,10 @@ func (p *Plan) attach(s *observed.Claim) {
 }
 
 // detach is for a volume that is to be taken away from its node. What killed attempts asked for may come a minute
-// later.
-// So the finalizer stays for as long: else the volume could be taken away from a node that has it again.
+// later. So the finalizer stays for as long: else the volume could be taken away from a node that has it again.
 func (p *Plan) detach(s *observed.Claim) {
 	if !s.Attachment.Kept() {
-		p.acknowledge(s, s.Attempts...)
-		p.Forget = len(s.Attempts) == 0
-
+		p.Forget = len(s.Attempts) == 0 // others keep it; what its pods prove is needed until it is gone
 		return
 	}
 
@@ -203,11 +200,7 @@ func (p *Plan) withoutAttachment(s *observed.Claim) {
 
 // attachmentWaits reports why no pod works on the attachment.
 func (p *Plan) attachmentWaits(s *observed.Claim, reason podspec.Reason, why string) {
-	node := ""
-	if va := s.Attachment.Object; va != nil {
-		node = va.Spec.NodeName
-	}
-
+	node := s.AttachmentNode()
 	p.report(events.AttachmentWaits(reason, node, fmt.Sprintf("node %s: %s", node, why)))
 	p.sayAttachmentError(s)
 }

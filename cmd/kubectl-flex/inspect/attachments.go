@@ -13,14 +13,6 @@ func (o *Objects) attachmentsOf(v *corev1.PersistentVolume) []*storagev1.VolumeA
 	return o.indexed().attachments[v.Name]
 }
 
-func (o *Objects) attachedTo(v *corev1.PersistentVolume) (nodes []string) {
-	for _, va := range o.attachmentsOf(v) {
-		nodes = append(nodes, observed.AttachedNode(va))
-	}
-
-	return nodes
-}
-
 // unattached is for a volume that a node cannot reach yet, or cannot be rid of.
 func unattached(o *Objects, s situation) (Cause, bool) {
 	if s.Volume == nil {

@@ -46,7 +46,7 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.Wanted = s.Claim != nil && !s.WaitsForNode() && requestedProvisioner(s.Claim) != ""
 	s.SetSuccessor(o.ClaimNamed)
 	if s.Released() {
-		s.AttachedTo = o.attachedTo(s.Volume)
+		s.AttachedTo = observed.AttachedTo(o.attachmentsOf(s.Volume))
 		s.SetCopiedBy(filter(o.Pods, func(p *corev1.Pod) bool { return observed.CopiedVolume(p) == s.Volume.Name }))
 		storage := podspec.MountSource(s.Volume)
 		s.SetSameStorage(filter(o.Volumes, func(v *corev1.PersistentVolume) bool { return observed.StorageByHand(v) == storage }))
