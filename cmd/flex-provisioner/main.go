@@ -21,7 +21,7 @@ import (
 // The ballast takes no memory, since it is never written.
 const (
 	gcPercent = 10
-	ballast   = 96 << 20
+	ballast   = 56 << 20
 )
 
 func main() {
