@@ -47,6 +47,9 @@ func RequireMark(root, mark string, request contract.Request, undo bool, notes i
 	if err == nil && id == "" && provision {
 		id, err = makeID(mark, notes)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return err
+	}
 	if err != nil {
 		return TryAgain(err)
 	}
@@ -95,8 +98,12 @@ func readID(mark string) (string, error) {
 // firstLine is the first line of a regular file, empty for what is no ID.
 func firstLine(name string) (string, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENAMETOOLONG) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENAMETOOLONG) {
 		return "", nil
+	}
+	if errors.Is(err, fs.ErrPermission) { // it is not known whether there is an ID
+		return "", fmt.Errorf("read the ID of the storage: %w: let this user read the file; where SELinux is enforcing, "+
+			"pods of one class need one level (selinux-level)", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the ID of the storage: %w", err)

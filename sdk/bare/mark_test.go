@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
@@ -273,4 +275,52 @@ func TestCheckMounted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnreadableID: an ID that cannot be read is none that is missing. Another user made the file, or a pod of another
+// level of SELinux.
+func TestUnreadableID(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to become another user")
+	}
+	dir := t.TempDir()
+	mark := filepath.Join(dir, ".mark")
+	id := provisioned(t, mark)
+	for parent := dir; parent != os.TempDir(); parent = filepath.Dir(parent) {
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(mark, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	root := t.TempDir()
+	requests := []contract.Request{{Operation: contract.Provision}, {Operation: contract.Delete, Location: id, VolumeName: "pvc-1"}}
+	for _, request := range requests {
+		err := asNobody(t, func() error { return bare.RequireMark(root, mark, request, false, io.Discard) })
+		want := "read the ID of the storage: open " + mark + ": permission denied: let this user read the file; " +
+			"where SELinux is enforcing, pods of one class need one level (selinux-level)"
+		if err == nil || err.Error() != want || bare.ExitCode(err) != 1 {
+			t.Errorf("%s: exit code %d, %v\nwant %s", request.Operation, bare.ExitCode(err), err, want)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("there is %v, %v, want the mark alone", left, err)
+	}
+}
+
+// asNobody runs a function by a thread without root's rights to files. The thread ends with it.
+func asNobody(t *testing.T, do func() error) error {
+	t.Helper()
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := syscall.Setfsuid(65534)
+		if err == nil {
+			err = do()
+		}
+		result <- err
+	}()
+	return <-result
 }
