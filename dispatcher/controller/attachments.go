@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -100,9 +99,8 @@ func (c *Controller) confirmAttachment(ctx context.Context, s *observed.Claim) (
 	}
 
 	s.SetAttachment(of)
-	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
-		return fmt.Errorf("attachment %s is of class %q by now, and the caches show class %q", s.UID, class,
-			s.ClassName)
+	if err := otherClass(s, "attachment"); err != nil {
+		return err
 	}
 
 	c.observeConfig(s)

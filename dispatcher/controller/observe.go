@@ -154,8 +154,8 @@ func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *o
 	}
 
 	s.SetElsewhere(c.Cache.Volume)
-	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
-		return fmt.Errorf("claim %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
+	if err := otherClass(s, "claim"); err != nil {
+		return err
 	}
 
 	c.observeConfig(s) // the volume may have another record by now
@@ -183,6 +183,16 @@ func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *o
 	}
 
 	return nil
+}
+
+// otherClass is an error where what was read is of another class than the caches show. what is served under the UID.
+func otherClass(s *observed.Claim, what string) error {
+	class := s.ClassByObjects(s.ClassName)
+	if class == s.ClassName {
+		return nil
+	}
+
+	return fmt.Errorf("%s %s is of class %q by now, and the caches show class %q", what, s.UID, class, s.ClassName)
 }
 
 // confirmObjects reads the claim, its volume, its pods and its class, as far as the attempt relies on them.

@@ -330,8 +330,8 @@ func (c *Controller) confirmSnapshot(ctx context.Context, s *observed.Claim) err
 	}
 
 	s.SetSnapshot(of)
-	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
-		return fmt.Errorf("snapshot %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
+	if err := otherClass(s, "snapshot"); err != nil {
+		return err
 	}
 
 	c.observeConfig(s)
