@@ -7,6 +7,9 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 PACKAGES=(linux-image-amd64 e2fsprogs iproute2 kmod multipath-tools nfs-kernel-server nftables nvme-cli open-iscsi
 	socat udev user-mode-linux)
+# What SELinux's policy is made of and by.
+PACKAGES+=(checkpolicy m4 make policycoreutils selinux-policy-default selinux-policy-dev selinux-policy-src
+	selinux-utils semodule-utils)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/flex-provisioner/kernel
 
 # missing prints the packages that this machine lacks, with their versions.
@@ -53,6 +56,31 @@ initramfs() { # ROOT VERSION OUT MODULE...
 	rm -r "$dir"
 }
 
+# policy makes Debian's policy, as the installation of its package does, with the module for containers, which is in its
+# source alone. Its programs find each other by path, so they see what is unpacked laid over this machine's files.
+policy() { # ROOT
+	unshare --mount bash -eu -s "$1" <<-'N'
+	mount -t tmpfs tmpfs /mnt
+	for top in usr etc var; do
+		mkdir -p "/mnt/$top" "/mnt/work/$top"
+		mount -t overlay -o "lowerdir=$1/$top:/$top,upperdir=/mnt/$top,workdir=/mnt/work/$top" overlay "/$top"
+	done
+	printf 'SELINUX=permissive\nSELINUXTYPE=default\n' > /etc/selinux/config
+	mkdir /mnt/container && cd /mnt/container
+	tar -x --zstd -f /usr/src/selinux-policy-src.tar.zst --wildcards --strip-components 4 '*/services/container.[tf][ec]'
+	make -s -f /usr/share/selinux/devel/Makefile container.pp >&2
+	# The machines' files have no labels, and their services run in the domain of process 1.
+	cat > lab.cil <<-'C'
+	(allow unlabeled_t tmpfs_t (filesystem (associate)))
+	(typeattributeset container_engine_domain (kernel_t))
+	(typeattributeset container_engine_system_domain (kernel_t))
+	(allow kernel_t container_t (process2 (nnp_transition nosuid_transition)))
+	C
+	semodule -n -s default -i /usr/share/selinux/default/*.pp* container.pp lab.cil
+	cp -a /mnt/etc/selinux/. "$1/etc/selinux/"
+	N
+}
+
 build() { # OUT
 	local version
 	download "$1/debs"
@@ -64,6 +92,7 @@ build() { # OUT
 	version=$(cd "$1/root/usr/lib/uml/modules" && echo *)
 	ln -s "../uml/modules/$version" "$1/root/usr/lib/modules/$version"
 	initramfs "$1/root" "$version" "$1/uml.gz" overlay
+	policy "$1/root"
 	rm -r "$1/debs"
 }
 

@@ -11,10 +11,11 @@ export FLEX_CLUSTER FLEX_RUN=/run/flex-lab
 SPARE=0 PLEG=evented ISCSI=0 KUBERNETES='' SNAPSHOTS=0 APISERVER_EXTRA='' SLOW=10
 # node1 is no machine, but the network namespace with the control plane.
 NODES_OF_LAB="node2 node3"
+SELINUX_NODE=node4        # enforces SELinux; its case starts it
 STORAGE=node5
 STORAGE_IP=10.99.0.5       # NFS, Cinder, and the first portal
 SECOND_NET=10.97.0         # the second portal's: every machine has two network cards
-IMAGES=(flex-provisioner flexctl shell hostpath nfs-subdir cinder-iscsi)
+IMAGES=(flex-provisioner flexctl flex-node shell hostpath nfs-subdir cinder-iscsi loop)
 
 kubectl() {
 	nsenter -t "$(pid_of "$NODE")" -n -m -p --wd="$REPO" -- "$BIN/kubectl" --kubeconfig "$PKI/admin.kubeconfig" "$@"
