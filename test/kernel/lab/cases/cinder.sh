@@ -16,5 +16,5 @@ is "mounts of the disk" '/dev/sd? * ext4 rw,*' "$(at node2 "grep ^/dev/sd /proc/
 kubectl delete pod disk > /dev/null
 pod disk node3 disk 'cat /data/file'
 eventually 60 "what a pod on node3 read then" written kubectl logs disk
-gone disk
+remove disk
 no_cinder

@@ -8,7 +8,7 @@ install
 for class in hostpath nfs-subdir; do
 	began=$(now)
 	consume "$class" node3
-	gone "$class"
+	remove "$class"
 	echo "$class: claim, write, read and delete took $(since "$began")"
 done
 is "left on node3" '' "$(at node3 'ls /var/lib/flex-hostpath')"

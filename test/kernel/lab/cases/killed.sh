@@ -12,13 +12,13 @@ began=$(now)
 power_off node3
 ready() { kubectl get node node3 -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'; }
 eventually 60 "node3 ready" Unknown ready
-pod after node2 kept 'cat /data/file; tail -n 1 /data/dates'
+pod kept node2 kept 'cat /data/file; tail -n 1 /data/dates'
 kubectl taint node node3 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute
-eventually 90 "what a pod on node2 reads" 'kept*' kubectl logs after
+eventually 90 "what a pod on node2 reads" 'kept*' kubectl logs kept
 echo "read on node2 $(since "$began") after the power of node3 went"
-kubectl logs after
+kubectl logs kept
 is "pods on node3" '' "$(kubectl get pods --field-selector spec.nodeName=node3 -o name)"
-gone kept
+remove kept
 boot node3 3G node
 kubectl taint node node3 node.kubernetes.io/out-of-service:NoExecute-
 eventually 120 "node3 ready again" True ready

@@ -14,5 +14,5 @@ pod squashed node2 squashed 'echo written > /data/file && cat /data/file && ls -
 eventually 60 "what the pod on node2 read" 'written*' kubectl logs squashed
 kubectl logs squashed
 at "$STORAGE" 'ls -ln /srv/squashed'
-gone squashed
+remove squashed
 is "left on the NFS server" '' "$(at "$STORAGE" 'ls /srv/squashed')"

@@ -52,7 +52,7 @@ load() {
 read_by() { kubectl exec "on-$1" -- dd if=/data bs=64k count=$((2 * STRIPES)) iflag=direct status=none | sha256sum; }
 end_load() {
 	kubectl delete pod on-node2 on-node3 > /dev/null
-	gone shared
+	remove shared
 	no_cinder
 }
 

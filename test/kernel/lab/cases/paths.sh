@@ -29,6 +29,6 @@ inside ip link set "$STORAGE-1" master net1
 eventually 60 "paths once the cable is back" '2 active' states
 kubectl exec paths -- touch /data/stop
 eventually 30 "lines in their order" 'in order *' kubectl logs paths
-gone paths
+remove paths
 is "maps of multipathd" '' "$(at node2 'multipath -ll')"
 no_cinder
