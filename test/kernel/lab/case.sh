@@ -12,7 +12,7 @@ PATIENT='s#^  plugin-name: .*#&\n  timeout: 1h\n  start-timeout: 1h#'
 # install applies deploy/base with the classes of examples/ that the cases use, for the lab's NFS server. The classes
 # nfs-squashed and cinder-... of the cases get their rights as well.
 install() {
-	local classes=(hostpath nfs-subdir cinder-iscsi) components
+	local classes=(hostpath nfs-subdir cinder-iscsi loop) components
 	! alive dispatcher || return 0
 	components=$(printf '../../../examples/%s/class, ' "${classes[@]}")
 	mkdir -p "$INSTALL"
@@ -25,9 +25,24 @@ install() {
 	K
 	kubectl kustomize "$INSTALL" | sed "s#10\.99\.0\.1\b#$STORAGE_IP#; s#cinder.storageClasses: .*#&,cinder-*#
 		s#nfs-subdir.storageClasses: .*#&,nfs-squashed#; s#\(nfs-subdir.nfsExports: .*:/srv\)/nfs#\1#
-		s#cinder.volumeTypes: .*#&\n  cinder.volumeFields: iscsi.initiatorName#; $PATIENT" > "$INSTALL/install.yaml"
+		s#cinder.volumeTypes: .*#&,csi\n  cinder.stagers: iscsi\n  cinder.volumeFields: iscsi.initiatorName#; $PATIENT" > "$INSTALL/install.yaml"
 	kubectl apply --server-side --force-conflicts --field-manager lab -f "$INSTALL/install.yaml" > "$INSTALL/log"
 	dispatcher
+}
+
+# flex_node runs flex-node on the nodes, with the stagers for images and arrays.
+flex_node() {
+	local dir=$INSTALL/node
+	mkdir -p "$dir"
+	cat > "$dir/kustomization.yaml" <<-'K'
+	apiVersion: kustomize.config.k8s.io/v1beta1
+	kind: Kustomization
+	resources: [../../../../deploy/node]
+	components: [../../../../deploy/node/iscsi]
+	K
+	kubectl apply --server-side --force-conflicts -k "$dir" > "$INSTALL/node.log"
+	kubectl -n flex-node rollout status daemonset/flex-node --timeout=15m > /dev/null ||
+		kubectl -n flex-node describe pods
 }
 
 # dispatcher starts it beside the control plane, as the ServiceAccount of its Deployment: on a node its probes would
@@ -56,8 +71,8 @@ consume() {
 	is "what the pod on $2 read" "hello from $1" "$(kubectl logs "$1")"
 }
 
-# gone EXAMPLE: deletes the pod and the claim, and waits until the volume is gone.
-gone() {
+# remove EXAMPLE: deletes the pod and the claim, and waits until the volume is gone.
+remove() {
 	local volume
 	volume=$(kubectl get pvc "$1" -o 'jsonpath={.spec.volumeName}')
 	kubectl delete --wait "pod/$1" "pvc/$1" > /dev/null
@@ -76,13 +91,18 @@ cloud_config() {
 
 # claim NAME CLASS ACCESSMODE VOLUMEMODE: makes a claim and waits until it is bound.
 claim() {
+	unbound "$@"
+	kubectl wait --for=jsonpath='{.status.phase}'=Bound "pvc/$1" --timeout=15m > /dev/null || kubectl describe pvc "$1"
+}
+
+# unbound makes a claim that waits for a pod.
+unbound() {
 	kubectl apply -f - > /dev/null <<-Y
 	apiVersion: v1
 	kind: PersistentVolumeClaim
 	metadata: {name: $1}
 	spec: {storageClassName: $2, accessModes: [$3], volumeMode: $4, resources: {requests: {storage: 1Gi}}}
 	Y
-	kubectl wait --for=jsonpath='{.status.phase}'=Bound "pvc/$1" --timeout=15m > /dev/null || kubectl describe pvc "$1"
 }
 
 # pod NAME NODE CLAIM SCRIPT: a pod of root's on that node, with the volume at /data, which the script works on.
@@ -128,6 +148,7 @@ cinder_class() {
 	kind: StorageClass
 	metadata: {name: $1}
 	provisioner: flex-provisioner.io/dispatcher
+	allowVolumeExpansion: true
 	parameters: {$2}
 	Y
 	{ sed "s/\(name\|storage-class\): cinder-iscsi$/\1: $1/; $PATIENT" configmaps/cinder-iscsi.yaml && echo "${3:-}"; } |

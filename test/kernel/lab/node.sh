@@ -27,6 +27,8 @@ start_role() {
 	mount -t tmpfs -o mode=755 tmpfs "$NODE_STATE"
 	mkdir -p "$NODE_STATE/containerd"
 	mount /dev/ubda "$NODE_STATE/containerd"
+	mkdir -p "$NODE_STATE/containerd/flex-loop" /var/lib/flex-loop # a tmpfs would be memory of the pod that makes an image
+	mount --bind "$NODE_STATE/containerd/flex-loop" /var/lib/flex-loop
 	mount -t tmpfs -o mode=755 tmpfs /var/lib/flex-hostpath
 	# The kubelet wants to know how fast the processor is.
 	{ cat /proc/cpuinfo && printf 'cpu MHz\t\t: 2000.000\n'; } > /run/cpuinfo
