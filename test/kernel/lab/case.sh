@@ -71,11 +71,11 @@ consume() {
 	is "what the pod on $2 read" "hello from $1" "$(kubectl logs "$1")"
 }
 
-# remove EXAMPLE: deletes the pod and the claim, and waits until the volume is gone.
+# remove NAME: deletes the claim, and a pod of the same name, and waits until the volume is gone.
 remove() {
 	local volume
 	volume=$(kubectl get pvc "$1" -o 'jsonpath={.spec.volumeName}')
-	kubectl delete --wait "pod/$1" "pvc/$1" > /dev/null
+	kubectl delete --wait --ignore-not-found "pod/$1" "pvc/$1" > /dev/null
 	kubectl wait --for=delete "pv/$volume" --timeout=15m > /dev/null || kubectl describe pv "$volume"
 }
 
