@@ -44,11 +44,11 @@ func RequireMark(root, mark string, request contract.Request, undo bool, notes i
 		return TryAgain(fmt.Errorf("%s is not there: the storage is not mounted at %s, or somebody removed the file", mark, filepath.Dir(mark)))
 	}
 	id, err := readID(mark)
+	if errors.Is(err, fs.ErrPermission) { // time does not mend that
+		return err
+	}
 	if err == nil && id == "" && provision {
 		id, err = makeID(mark, notes)
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		return err
 	}
 	if err != nil {
 		return TryAgain(err)

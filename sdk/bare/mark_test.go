@@ -296,7 +296,9 @@ func TestUnreadableID(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	requests := []contract.Request{{Operation: contract.Provision}, {Operation: contract.Delete, Location: id, VolumeName: "pvc-1"}}
+	requests := []contract.Request{
+		{Operation: contract.Provision}, {Operation: contract.Delete, Location: id, VolumeName: "pvc-1"},
+	}
 	for _, request := range requests {
 		err := asNobody(t, func() error { return bare.RequireMark(root, mark, request, false, io.Discard) })
 		want := "read the ID of the storage: open " + mark + ": permission denied: let this user read the file; " +
@@ -307,6 +309,14 @@ func TestUnreadableID(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("there is %v, %v, want the mark alone", left, err)
+	}
+
+	// A storage in which this user may not write may be an empty mount point: that is tried again.
+	other := filepath.Join(dir, ".other")
+	err := asNobody(t, func() error { return bare.RequireMark(root, other, requests[0], false, io.Discard) })
+	want := "mark the storage: open " + other + ": permission denied; is it mounted at " + dir + ", and may this user write to it?"
+	if err == nil || err.Error() != want || bare.ExitCode(err) != contract.ExitTryAgain {
+		t.Errorf("exit code %d, %v\nwant %s", bare.ExitCode(err), err, want)
 	}
 }
 
