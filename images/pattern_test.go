@@ -202,12 +202,14 @@ func TestForgedName(t *testing.T) {
 	})
 }
 
-// Another attempt may make the directory, and be killed, while one waits for flexctl. What this one read before is old then.
+// Another attempt may make the directory, and be killed, while one waits for flexctl. What this one read before is old
+// then.
 func TestProvisionBeside(t *testing.T) {
 	flexctl, err := exec.LookPath("flexctl")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	path := os.Getenv("PATH")
 	eachByName(t, func(t *testing.T, newClass func(map[string]string) class) {
 		for at, reached := 1, true; reached; at++ {
@@ -216,6 +218,7 @@ func TestProvisionBeside(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			programs := t.TempDir()
 			count, other := filepath.Join(programs, "count"), filepath.Join(programs, "other")
 			wrapper := fmt.Sprintf(`#!/bin/sh
@@ -243,6 +246,7 @@ exec %[5]s "$@"
 			if !reached && at < 5 {
 				t.Fatalf("the script has only %d calls", at-1)
 			}
+
 			c.check(t, 0o777)
 			c.run(t, c.delete(t), 0).Expect(t, 0, "")
 			c.checkDeleted(t)
