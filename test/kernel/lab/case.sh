@@ -25,7 +25,8 @@ install() {
 	K
 	kubectl kustomize "$INSTALL" | sed "s#10\.99\.0\.1\b#$STORAGE_IP#; s#cinder.storageClasses: .*#&,cinder-*#
 		s#nfs-subdir.storageClasses: .*#&,nfs-squashed#; s#\(nfs-subdir.nfsExports: .*:/srv\)/nfs#\1#
-		s#cinder.volumeTypes: .*#&,csi\n  cinder.stagers: iscsi\n  cinder.volumeFields: iscsi.initiatorName#; $PATIENT" > "$INSTALL/install.yaml"
+		s#cinder.volumeTypes: .*#&,csi\n  cinder.stagers: iscsi\n  cinder.volumeFields: iscsi.initiatorName#
+		$PATIENT" > "$INSTALL/install.yaml"
 	kubectl apply --server-side --force-conflicts --field-manager lab -f "$INSTALL/install.yaml" > "$INSTALL/log"
 	dispatcher
 }
@@ -95,7 +96,7 @@ claim() {
 	kubectl wait --for=jsonpath='{.status.phase}'=Bound "pvc/$1" --timeout=15m > /dev/null || kubectl describe pvc "$1"
 }
 
-# unbound makes a claim that waits for a pod.
+# unbound makes a claim, as claim does, and does not wait.
 unbound() {
 	kubectl apply -f - > /dev/null <<-Y
 	apiVersion: v1
